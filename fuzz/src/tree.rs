@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use stead_fs::{Digest, Filesystem, Kind, MemoryFs, Walk, WorkspacePath, WriteMode};
+use stead_fs::{ContentHash, Filesystem, Kind, MemoryFs, Walk, WorkspacePath, WriteMode};
 
 /// Parses a path literal, which must be valid.
 pub fn path(text: &str) -> WorkspacePath {
@@ -18,7 +18,7 @@ pub fn taken() -> MemoryFs {
     fs
 }
 
-pub fn hash(fs: &dyn Filesystem) -> Digest {
+pub fn hash(fs: &dyn Filesystem) -> ContentHash {
     fs.tree_hash().expect("a tree has a hash")
 }
 

@@ -5,7 +5,7 @@
 use libfuzzer_sys::fuzz_target;
 use serde_json::json;
 use stead_fs::tools::{self, Call, FileTool};
-use stead_fs::{Digest, Filesystem, Limits, MemoryFs, WriteMode};
+use stead_fs::{ContentHash, Filesystem, Limits, MemoryFs, WriteMode};
 use stead_fuzz::{fields, hash, path};
 
 fuzz_target!(|input: &[u8]| {
@@ -19,7 +19,7 @@ fuzz_target!(|input: &[u8]| {
     let all = flags & 1 == 1;
     let mut arguments = json!({"path": "f", "old_string": old, "new_string": new, "replace_all": all});
     if flags & 2 == 2 {
-        arguments["if_match"] = Digest::of(content).to_string().into();
+        arguments["if_match"] = ContentHash::of(content).to_string().into();
     }
     let limits = Limits { write_chars: 64, edit_bytes: 4_096, ..Limits::default() };
     let call = Call { tool: FileTool::Edit, arguments: &arguments, limits: &limits, now_millis: 1 };
@@ -29,7 +29,7 @@ fuzz_target!(|input: &[u8]| {
         (Ok((edited, count)), Ok(result)) => {
             assert_eq!(after, edited.as_bytes());
             assert_eq!(result["replacements"], count);
-            assert_eq!(result["hash"], Digest::of(&after).to_string());
+            assert_eq!(result["hash"], ContentHash::of(&after).to_string());
             let mut replayed = MemoryFs::new();
             replayed.write_bytes(&file, content.to_vec().into(), WriteMode::Create, 0).expect("the same file");
             for change in &reply.changes {

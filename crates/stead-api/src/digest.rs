@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use stead_core::digest::{DigestOrigin, DigestScope};
-use stead_core::parse::{Fields, Place, Read};
+use stead_core::parse::{FieldPath, Fields, Read};
 use stead_core::{Name, Timestamp};
 use utoipa::ToSchema;
 
@@ -67,7 +67,7 @@ pub struct GenerateRequest {
 }
 
 impl Read for GenerateRequest {
-    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
+    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
         let mut fields = Fields::of(value, at)?;
         let scope = fields.or("scope", DigestScope::Session);
         fields.done();

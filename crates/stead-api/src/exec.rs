@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use stead_core::env::Env;
 use stead_core::exec::{ExecOrder, ExecSpec, ExecStatus, Stdin, TerminalSize, Unread};
-use stead_core::parse::{Fields, Place, Read};
+use stead_core::parse::{FieldPath, Fields, Read};
 use stead_core::plan::WORKSPACE_ROOT;
 use stead_core::{ExecId, SessionId, Timestamp};
 use utoipa::ToSchema;
@@ -26,7 +26,7 @@ pub const MOST_CELLS: u64 = 4_096;
 pub struct ExecRequest(pub ExecOrder);
 
 impl Read for ExecRequest {
-    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
+    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
         let mut fields = Fields::of(value, at)?;
         let command = fields.optional::<String>("command");
         let argv = fields.optional::<Vec<String>>("argv");
@@ -86,7 +86,7 @@ pub struct Input {
 }
 
 impl Read for Input {
-    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
+    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
         match value {
             Value::Bool(true) => Some(Self { bytes: Vec::new(), stdin: Stdin::Open }),
             Value::Bool(false) => Some(Self { bytes: Vec::new(), stdin: Stdin::Closed }),
@@ -104,7 +104,7 @@ impl Read for Input {
 struct Pty(Option<TerminalSize>);
 
 impl Read for Pty {
-    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
+    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
         match value {
             Value::Bool(false) => Some(Self(None)),
             Value::Bool(true) => Some(Self(Some(TerminalSize { rows: 24, columns: 80 }))),
@@ -117,7 +117,7 @@ impl Read for Pty {
 pub struct Resize(pub TerminalSize);
 
 impl Read for Resize {
-    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
+    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
         let mut fields = Fields::of(value, at)?;
         let mut side = |name| {
             let number = fields.required::<u64>(name)?;
@@ -140,7 +140,7 @@ pub struct StdinRequest {
 }
 
 impl Read for StdinRequest {
-    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
+    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
         let mut fields = Fields::of(value, at)?;
         let data = fields.optional::<AnyText>("data").map(|text| text.0).unwrap_or_default();
         let encoding = fields.optional::<String>("encoding");
@@ -168,7 +168,7 @@ impl Read for StdinRequest {
 struct AnyText(String);
 
 impl Read for AnyText {
-    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
+    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
         match value {
             Value::String(text) => Some(Self(text)),
             _ => at.fail("expected a string"),
@@ -199,7 +199,7 @@ pub struct SignalRequest {
 }
 
 impl Read for SignalRequest {
-    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
+    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
         let mut fields = Fields::of(value, at)?;
         let signal = fields.required::<SignalName>("signal");
         fields.done();
@@ -210,7 +210,7 @@ impl Read for SignalRequest {
 struct SignalName(i32);
 
 impl Read for SignalName {
-    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
+    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
         let number = match &value {
             Value::String(name) => {
                 let name = name.strip_prefix("SIG").unwrap_or(name);

@@ -101,7 +101,7 @@ schemas! {
     SnapshotRequest = file::snapshot_request();
     CloneRequest = file::clone_request();
     RewindRequest = file::rewind_request();
-    Points = words(stead_core::rewind::Points::ALL.iter().map(|word| word.as_str()));
+    Points = words(stead_core::rewind::CheckpointCost::ALL.iter().map(|word| word.as_str()));
     ExecRequest = exec::exec_request();
     ExecStatus = words(stead_core::exec::ExecStatus::ALL.iter().map(|word| word.as_str()));
     TerminalSize = exec::terminal_size();

@@ -5,6 +5,8 @@
 
 use serde::Serialize;
 
+use crate::ContentHash;
+
 /// The canonical bytes of a value.
 pub fn bytes<T: Serialize>(value: &T) -> Vec<u8> {
     // Serialising Stead's state cannot fail: its maps have string keys and its numbers are finite.
@@ -14,5 +16,5 @@ pub fn bytes<T: Serialize>(value: &T) -> Vec<u8> {
 
 /// Returns `blake3:` and the hash of the canonical bytes.
 pub fn hash<T: Serialize>(value: &T) -> String {
-    format!("blake3:{}", blake3::hash(&bytes(value)).to_hex())
+    ContentHash::blake3(*blake3::hash(&bytes(value)).as_bytes()).to_string()
 }

@@ -17,8 +17,8 @@ use crate::env::Env;
 use crate::event::{Answer, CloseReason, Failure, FileEffect, FileOperation, StepReport};
 use crate::exec::{ExecOrder, ExecOutput, Exit};
 use crate::plan::Action;
-use crate::rewind::Point;
-use crate::settled::{PushedBranch, ResolvedCommit};
+use crate::resolved_commit::{PushedBranch, ResolvedCommit};
+use crate::rewind::Checkpoint;
 use crate::spec::SessionSpec;
 use crate::tool::ToolName;
 use crate::{CallId, ExecId, Name, SessionId, SnapshotId, WorkspaceId};
@@ -184,7 +184,7 @@ pub enum Outcome {
         purpose: String,
     },
     Began {
-        point: Option<Point>,
+        checkpoint: Option<Checkpoint>,
         /// Parts that are missing at the start of the session, each with the reason.
         warnings: Vec<Failure>,
     },

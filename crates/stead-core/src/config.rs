@@ -3,12 +3,21 @@
 //! It is parsed with [`crate::parse`]: every error names its field, and unknown fields are errors.
 //! A stored config reads back unchanged, and amounts keep their text.
 
+pub mod capability;
+pub mod env;
+pub mod image;
+pub mod network;
+pub mod quantity;
+pub mod registry;
+pub mod request;
+pub mod tool;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::git_push::GitPush;
 use crate::network::Network;
-use crate::parse::{Fields, Place, Read, words};
+use crate::parse::{FieldPath, Fields, Read, words};
 use crate::policy::WorkspacePolicy;
 use crate::quantity::{ByteSize, Cpu};
 use crate::repository::{GitRef, RepositoryUrl};
@@ -103,7 +112,7 @@ impl Default for WorkspaceConfig {
 }
 
 impl Read for WorkspaceConfig {
-    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
+    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
         let base = Self::default();
         let mut fields = Fields::of(value, at)?;
         let config = Self {
@@ -148,7 +157,7 @@ impl Read for WorkspaceConfig {
 pub struct Bounded<const MIN: usize, const MAX: usize>(pub String);
 
 impl<const MIN: usize, const MAX: usize> Read for Bounded<MIN, MAX> {
-    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
+    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
         let text = String::read(value, at)?;
         let length = text.chars().count();
         if (MIN..=MAX).contains(&length) {
@@ -176,7 +185,7 @@ impl Default for RepoSource {
 }
 
 impl Read for RepoSource {
-    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
+    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
         let mut fields = Fields::of(value, at)?;
         let kind = fields.required("type");
         let url_given = fields.has("url");
@@ -243,7 +252,7 @@ impl ResourceLimits {
 }
 
 impl Read for ResourceLimits {
-    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
+    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
         let mut fields = Fields::of(value, at)?;
         let limits = Self {
             cpu: fields.optional("cpu"),
@@ -271,7 +280,7 @@ pub struct HostMount {
 }
 
 impl Read for HostMount {
-    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
+    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
         let mut fields = Fields::of(value, at)?;
         let host_path = fields.required::<Bounded<1, 4096>>("host_path");
         let (mount_path, include_glob) =
@@ -308,7 +317,7 @@ impl Default for ToolLimits {
 }
 
 impl Read for ToolLimits {
-    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
+    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
         let base = Self::default();
         let mut fields = Fields::of(value, at)?;
         let limits = Self {

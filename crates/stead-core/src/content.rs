@@ -9,37 +9,29 @@
 //! Everything in a content tree is untrusted until [`mod@compile`] has checked it.
 
 pub mod access;
-pub mod anthropic;
 pub mod binding;
-pub mod catalog;
 pub mod compile;
 pub mod conclude;
 pub mod decide;
 pub mod event;
-pub mod fault;
-pub mod index;
-pub mod json;
-pub mod materialize;
-pub mod message;
-pub mod openai;
-pub mod options;
-pub mod pack;
-pub mod path;
+pub mod model_request;
 pub mod profile;
 pub mod refusal;
 pub mod run;
-pub mod schema;
 pub mod snapshot;
 pub mod state;
 
 pub use access::{Authority, ContentConfig};
-pub use catalog::Descriptor;
-pub use compile::{Compiled, Progress, Source, compile};
+pub use compile::catalog::Descriptor;
+pub use compile::fault::{Fault, SyncFault};
+pub use compile::path::ContentPath;
+pub use compile::{Compiled, Progress, Source, catalog, compile, fault, index, json, pack, path, schema};
 pub use event::{ApplyMode, SyncTarget};
-pub use fault::{Fault, SyncFault};
-pub use materialize::{materialize_llm_generate_params_with_workspace, materialize_workspace_step_inputs};
-pub use message::{Message, Part, Role};
-pub use path::ContentPath;
+pub use model_request::materialize::{
+    materialize_llm_generate_params_with_workspace, materialize_workspace_step_inputs,
+};
+pub use model_request::message::{Message, Part, Role};
+pub use model_request::{anthropic, materialize, message, openai, options};
 pub use refusal::Refusal;
 pub use snapshot::{Snapshot, SnapshotRef};
 pub use state::ContentState;

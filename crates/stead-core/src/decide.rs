@@ -4,13 +4,13 @@
 //! work that is due. All three depend on the state alone, so the same journal always leads to the
 //! same decisions.
 
+mod call_tool;
+mod combine;
 mod digest;
 mod exec;
-mod onward;
+mod operate_files;
 mod ready;
 mod rewind;
-
-use serde_json::Value;
 
 use crate::actor::Actor;
 use crate::command::{Command, CreateOrder, Effect, InitialContent, Outcome, Step};
@@ -18,19 +18,19 @@ use crate::config::OnSetupFailure;
 use crate::content;
 use crate::content::decide::ContentCommand;
 use crate::content::event::BoundCallInterrupted;
-use crate::event::{CloseReason, Event, Failure, FileOperation};
-use crate::parse::{MAX_DEPTH, within_depth};
+use crate::event::{CloseReason, Event, Failure};
 use crate::rejection::Rejection;
 use crate::session::{Session, State, Status, Workspace, WorkspaceStatus};
 use crate::spec::{SessionSpec, WorkspaceSpec};
-use crate::tool::ToolName;
 use crate::{CallId, SessionId};
 
+pub(crate) use call_tool::call_tool;
+pub use call_tool::may_use;
+pub use combine::{conclude_with_next, decide_and_conclude, decide_with_next};
 pub use digest::{NewDigest, may_set_digest};
 pub use exec::may_use_exec;
-pub use onward::{conclude_onward, decide_and_conclude, decide_onward};
 pub use ready::{PROVIDER_FALLBACK, WORKSPACE_UNAVAILABLE};
-pub use rewind::may_go_back;
+pub use rewind::may_rewind_to;
 
 /// Decides if a command is allowed in this state. Returns the events and the effect, or the reason
 /// for the refusal.
@@ -42,18 +42,18 @@ pub fn decide(state: &State, command: Command, actor: &Actor) -> Result<Step, Re
             Ok(create(session, spec, content, actor))
         };
     }
-    let session = state.session.as_ref().ok_or(Rejection::OutOfTurn { what: "it does not exist" })?;
+    let session = state.session.as_ref().ok_or(Rejection::NotDue { what: "it does not exist" })?;
     match command {
         Command::Create { .. } => Err(Rejection::Exists),
         Command::Provision => provision(session),
         Command::RunStep => run_step(session),
         Command::Activate => {
             let due = next(session) == Some(Command::Activate);
-            let effect = due.then_some(Effect::BeginWork).ok_or(Rejection::OutOfTurn { what: "it is not prepared" })?;
+            let effect = due.then_some(Effect::BeginWork).ok_or(Rejection::NotDue { what: "it is not prepared" })?;
             Ok(Step { events: Vec::new(), effect: Some(effect) })
         }
         Command::CallTool { call, tool, arguments } => call_tool(session, call, tool, arguments, actor),
-        Command::OperateFiles { call, operation } => operate_files(session, call, operation, actor),
+        Command::OperateFiles { call, operation } => operate_files::operate_files(session, call, operation, actor),
         Command::Rewind { call, to, before } => rewind::rewind(state, session, call, to, before, actor),
         Command::Exec { exec, order } => exec::exec(session, exec, order, actor),
         Command::NoteActivity { processes } => {
@@ -95,12 +95,12 @@ fn create(session: SessionId, spec: Box<SessionSpec>, content: Option<Box<Initia
 }
 
 fn provision(session: &Session) -> Result<Step, Rejection> {
-    let out_of_turn = Rejection::OutOfTurn { what: "no attempt is due" };
+    let not_due = Rejection::NotDue { what: "no attempt is due" };
     let due = next(session) == Some(Command::Provision);
     let (Some(workspace), Some(spec)) = (session.workspace.as_ref().filter(|_| due), session.workspace_spec()) else {
-        return Err(out_of_turn);
+        return Err(not_due);
     };
-    let provider = untried(workspace, spec).ok_or(out_of_turn)?;
+    let provider = untried(workspace, spec).ok_or(not_due)?;
     let started = Event::ProvisionStarted { attempt: workspace.attempt + 1, provider };
     if let Some(source) = spec.shared_with {
         let effect = Effect::ShareWorkspace { source, workspace: spec.id };
@@ -131,7 +131,7 @@ fn run_step(session: &Session) -> Result<Step, Rejection> {
         let effect = Effect::PerformAction { workspace: spec.id, action: action.clone(), env: spec.plan.env.clone() };
         Some((workspace, action.name(), effect))
     });
-    let (workspace, name, effect) = action.ok_or(Rejection::OutOfTurn { what: "no step is due" })?;
+    let (workspace, name, effect) = action.ok_or(Rejection::NotDue { what: "no step is due" })?;
     let (attempt, step) = (workspace.attempt, workspace.steps_done + 1);
     let started = Event::InitStepStarted { attempt, step, action: name.to_owned() };
     Ok(Step { events: vec![started], effect: Some(effect) })
@@ -152,61 +152,6 @@ fn in_workspace(session: &Session) -> Result<&WorkspaceSpec, Rejection> {
     Ok(spec)
 }
 
-/// Checks that an actor may use the files the way `tool` does. The operator may. An agent may only
-/// if its agent type enables the tool, so that no API gives an agent more access than its tools.
-pub fn may_use(session: &Session, tool: ToolName, actor: &Actor) -> Result<(), Rejection> {
-    let spec = in_workspace(session)?;
-    match actor {
-        Actor::Session { .. } if !spec.tools.allows(tool) => Err(Rejection::ToolNotEnabled { tool }),
-        _ => Ok(()),
-    }
-}
-
-fn operate_files(session: &Session, call: CallId, operation: FileOperation, actor: &Actor) -> Result<Step, Rejection> {
-    may_use(session, operation.tool(), actor)?;
-    if let FileOperation::Restore { snapshot } = &operation
-        && !session.snapshots.contains_key(snapshot)
-    {
-        return Err(Rejection::NoSnapshot { snapshot: *snapshot });
-    }
-    let started = Event::FileOperationStarted { call, operation: operation.clone(), actor: actor.clone() };
-    Ok(Step { events: vec![started], effect: Some(Effect::OperateFiles { call, operation }) })
-}
-
-/// Refuses oversized arguments before they are recorded, because the journal keeps them whole.
-fn check_size(arguments: &Value, spec: &WorkspaceSpec) -> Result<(), Rejection> {
-    if !within_depth(arguments, MAX_DEPTH) {
-        return Err(Rejection::TooDeep { limit: MAX_DEPTH });
-    }
-    // A character takes at most six bytes of JSON. The rest is room for paths, patterns and
-    // commands.
-    let limits = &spec.tool_limits;
-    let limit = 6 * (2 * limits.write_chars + limits.command_chars) + 64 * 1024;
-    let bytes = arguments.to_string().len() as u64;
-    if bytes > limit { Err(Rejection::TooLarge { bytes, limit }) } else { Ok(()) }
-}
-
-/// Allows a tool call if the workspace is ready and the agent type enables the tool.
-pub(crate) fn call_tool(
-    session: &Session,
-    call: CallId,
-    tool: ToolName,
-    arguments: Value,
-    actor: &Actor,
-) -> Result<Step, Rejection> {
-    let spec = in_workspace(session)?;
-    let banned = |tool: &ToolName| !spec.tools.allows(*tool);
-    if let Some(tool) = std::iter::once(tool).chain(tool.also_needed(&arguments)).find(banned) {
-        return Err(Rejection::ToolNotEnabled { tool });
-    }
-    check_size(&arguments, spec)?;
-    let started = Event::ToolCallStarted { call, tool, arguments: arguments.clone(), actor: actor.clone() };
-    Ok(Step {
-        events: vec![started],
-        effect: Some(Effect::CallTool { call, tool, arguments, limits: spec.tool_limits }),
-    })
-}
-
 fn close(session: &Session, reason: CloseReason, actor: &Actor) -> Step {
     if matches!(session.status, Status::Closing | Status::Closed) {
         return Step { events: Vec::new(), effect: None };
@@ -223,7 +168,7 @@ fn remove(session: &Session) -> Result<Step, Rejection> {
     let due = next(session) == Some(Command::Remove);
     let provider = session.workspace.as_ref().filter(|_| due).and_then(|workspace| workspace.provider);
     let (Some(provider), Some(spec)) = (provider, session.workspace_spec()) else {
-        return Err(Rejection::OutOfTurn { what: "nothing is to be removed" });
+        return Err(Rejection::NotDue { what: "nothing is to be removed" });
     };
     Ok(Step {
         events: vec![Event::RemovalStarted { provider }],
@@ -312,7 +257,7 @@ pub fn conclude(state: &State, outcome: Outcome) -> Vec<Event> {
             vec![Event::CredentialUsed { host, kind, username, purpose }]
         }
         Outcome::ExecEnded { exec, outcome } => exec::ended(session, exec, outcome),
-        Outcome::Began { point, warnings } => ready::ready(session, workspace, spec, point, &warnings),
+        Outcome::Began { checkpoint, warnings } => ready::ready(session, workspace, spec, checkpoint, &warnings),
         Outcome::Removed => removed(session, workspace, spec),
         Outcome::RemovalFailed { reason } => vec![Event::RemovalFailed { reason }],
         Outcome::Restarted => restarted(session, workspace),

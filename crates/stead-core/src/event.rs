@@ -4,6 +4,8 @@
 //! written today must fold to the same state in ten years (`docs/reference/journal.md`,
 //! `fixtures/`).
 
+mod file_operation;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -15,13 +17,13 @@ use crate::content::event as content;
 use crate::digest::DigestOrigin;
 use crate::exec::{ExecOutput, ExecSpec, Exit};
 use crate::parse::words;
-use crate::rewind::{Point, Touched};
-use crate::settled::{PushedBranch, ResolvedCommit};
+use crate::resolved_commit::{PushedBranch, ResolvedCommit};
+use crate::rewind::{Checkpoint, Touched};
 use crate::spec::SessionSpec;
 use crate::tool::ToolName;
 use crate::{CallId, ExecId, Name, SessionId, Timestamp};
 
-pub use crate::file_operation::{Existing, FileOperation, Parents};
+pub use file_operation::{Existing, FileOperation, Parents};
 
 /// An event with its position in the journal and its time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -113,7 +115,7 @@ pub enum Event {
         provider: ProviderName,
         /// The checkpoint of the files that the session begins with.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        point: Option<Point>,
+        point: Option<Checkpoint>,
     },
     SessionActivated {
         degraded: bool,
@@ -368,7 +370,7 @@ pub struct FileEffect {
     pub touched: Option<Touched>,
     /// The checkpoint taken after the operation, or the reason why there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub point: Option<Point>,
+    pub point: Option<Checkpoint>,
 }
 
 /// The result of one init action.

@@ -23,7 +23,7 @@ const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 const ENCODED_LENGTH: usize = 26;
 
 fn encode(bits: u128) -> String {
-    (0..ENCODED_LENGTH).rev().map(|place| ALPHABET[((bits >> (place * 5)) & 31) as usize] as char).collect()
+    (0..ENCODED_LENGTH).rev().map(|index| ALPHABET[((bits >> (index * 5)) & 31) as usize] as char).collect()
 }
 
 fn decode(text: &str) -> Option<u128> {

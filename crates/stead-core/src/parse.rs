@@ -59,13 +59,13 @@ fn summary(errors: &[FieldError]) -> String {
 /// A value that can be read from untrusted JSON.
 pub trait Read: Sized {
     /// Reads the value. `None` means that at least one error was reported.
-    fn read(value: Value, at: &mut Place<'_>) -> Option<Self>;
+    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self>;
 }
 
 /// Reads a whole body.
 pub fn read<T: Read>(value: Value) -> Result<T, Invalid> {
     let mut errors = Vec::new();
-    let parsed = T::read(value, &mut Place { path: String::new(), errors: &mut errors });
+    let parsed = T::read(value, &mut FieldPath { path: String::new(), errors: &mut errors });
     match parsed {
         Some(parsed) if errors.is_empty() => Ok(parsed),
         _ => Err(Invalid { errors }),
@@ -73,24 +73,24 @@ pub fn read<T: Read>(value: Value) -> Result<T, Invalid> {
 }
 
 /// The current path in the body, and the list of errors.
-pub struct Place<'a> {
+pub struct FieldPath<'a> {
     path: String,
     errors: &'a mut Vec<FieldError>,
 }
 
-impl Place<'_> {
+impl FieldPath<'_> {
     pub fn fail<T>(&mut self, message: impl Into<String>) -> Option<T> {
         self.errors.push(FieldError { field: self.path.clone(), message: message.into() });
         None
     }
 
-    pub fn child(&mut self, key: &str) -> Place<'_> {
+    pub fn child(&mut self, key: &str) -> FieldPath<'_> {
         let path = if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) };
-        Place { path, errors: self.errors }
+        FieldPath { path, errors: self.errors }
     }
 
-    fn element(&mut self, index: usize) -> Place<'_> {
-        Place { path: format!("{}[{index}]", self.path), errors: self.errors }
+    fn element(&mut self, index: usize) -> FieldPath<'_> {
+        FieldPath { path: format!("{}[{index}]", self.path), errors: self.errors }
     }
 
     fn expected<T>(&mut self, what: &str, found: &Value) -> Option<T> {
@@ -110,14 +110,14 @@ impl Place<'_> {
 pub struct Fields<'a, 'b> {
     map: Map<String, Value>,
     known: Vec<&'static str>,
-    place: &'a mut Place<'b>,
+    path: &'a mut FieldPath<'b>,
 }
 
 impl<'a, 'b> Fields<'a, 'b> {
-    pub fn of(value: Value, place: &'a mut Place<'b>) -> Option<Self> {
+    pub fn of(value: Value, path: &'a mut FieldPath<'b>) -> Option<Self> {
         match value {
-            Value::Object(map) => Some(Self { map, known: Vec::new(), place }),
-            other => place.expected("an object", &other),
+            Value::Object(map) => Some(Self { map, known: Vec::new(), path }),
+            other => path.expected("an object", &other),
         }
     }
 
@@ -129,7 +129,7 @@ impl<'a, 'b> Fields<'a, 'b> {
     pub fn optional<T: Read>(&mut self, key: &'static str) -> Option<T> {
         self.known.push(key);
         let value = self.map.remove(key).filter(|value| !value.is_null())?;
-        T::read(value, &mut self.place.child(key))
+        T::read(value, &mut self.path.child(key))
     }
 
     pub fn or<T: Read>(&mut self, key: &'static str, default: T) -> T {
@@ -139,8 +139,8 @@ impl<'a, 'b> Fields<'a, 'b> {
     pub fn required<T: Read>(&mut self, key: &'static str) -> Option<T> {
         self.known.push(key);
         match self.map.remove(key) {
-            Some(value) => T::read(value, &mut self.place.child(key)),
-            None => self.place.child(key).fail("is required"),
+            Some(value) => T::read(value, &mut self.path.child(key)),
+            None => self.path.child(key).fail("is required"),
         }
     }
 
@@ -165,7 +165,7 @@ impl<'a, 'b> Fields<'a, 'b> {
     }
 
     pub fn fail(&mut self, key: &str, message: impl Into<String>) {
-        let _: Option<()> = self.place.child(key).fail(message);
+        let _: Option<()> = self.path.child(key).fail(message);
     }
 
     /// Reports every field that was not read. Must be called last.
@@ -177,19 +177,19 @@ impl<'a, 'b> Fields<'a, 'b> {
                 "" => "unknown field (no field is expected here)".to_owned(),
                 valid => format!("unknown field (valid: {valid})"),
             };
-            let _: Option<()> = self.place.child(&shown).fail(message);
+            let _: Option<()> = self.path.child(&shown).fail(message);
         }
     }
 }
 
 impl Read for Value {
-    fn read(value: Value, _: &mut Place<'_>) -> Option<Self> {
+    fn read(value: Value, _: &mut FieldPath<'_>) -> Option<Self> {
         Some(value)
     }
 }
 
 impl Read for bool {
-    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
+    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
         value.as_bool().or_else(|| at.expected("true or false", &value))
     }
 }
@@ -198,7 +198,7 @@ impl Read for bool {
 const MOST: u64 = 1 << 53;
 
 impl Read for u64 {
-    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
+    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
         match value.as_u64() {
             // Most parsers read JSON numbers as doubles, which are not exact above 2^53.
             Some(number) if number <= MOST => Some(number),
@@ -209,7 +209,7 @@ impl Read for u64 {
 }
 
 impl Read for String {
-    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
+    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
         match value {
             Value::String(text) if text.contains('\0') => at.fail("must not contain a NUL character"),
             Value::String(text) => Some(text),
@@ -219,7 +219,7 @@ impl Read for String {
 }
 
 impl<T: Read> Read for Vec<T> {
-    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
+    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
         let Value::Array(items) = value else { return at.expected("an array", &value) };
         let read: Vec<Option<T>> =
             items.into_iter().enumerate().map(|(index, item)| T::read(item, &mut at.element(index))).collect();
@@ -228,7 +228,7 @@ impl<T: Read> Read for Vec<T> {
 }
 
 impl<T: Read> Read for BTreeMap<String, T> {
-    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
+    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
         let Value::Object(map) = value else { return at.expected("an object", &value) };
         let read: Vec<Option<(String, T)>> =
             map.into_iter().map(|(key, item)| T::read(item, &mut at.child(&key)).map(|item| (key, item))).collect();
@@ -237,7 +237,7 @@ impl<T: Read> Read for BTreeMap<String, T> {
 }
 
 /// Reads a string and parses it. The parse error becomes the message.
-pub fn read_text<T>(value: Value, at: &mut Place<'_>) -> Option<T>
+pub fn read_text<T>(value: Value, at: &mut FieldPath<'_>) -> Option<T>
 where
     T: std::str::FromStr,
     T::Err: std::fmt::Display,
@@ -252,7 +252,7 @@ where
 macro_rules! read_as_text {
     ($($name:ty),+) => {
         $(impl $crate::parse::Read for $name {
-            fn read(value: serde_json::Value, at: &mut $crate::parse::Place<'_>) -> Option<Self> {
+            fn read(value: serde_json::Value, at: &mut $crate::parse::FieldPath<'_>) -> Option<Self> {
                 $crate::parse::read_text(value, at)
             }
         })+

@@ -4,7 +4,7 @@ use crate::capability::Incompatible;
 use crate::config::ProviderName;
 use crate::plan::Incomplete;
 use crate::remote::RepositoryRefused;
-use crate::rewind::NoPoint;
+use crate::rewind::NoCheckpoint;
 use crate::session::Status;
 use crate::tool::ToolName;
 use crate::{ExecId, SnapshotId};
@@ -43,7 +43,7 @@ pub enum Rejection {
     #[error("Tool '{tool}' is not enabled for this agent type")]
     ToolNotEnabled { tool: ToolName },
     #[error("the session has no such work to do: {what}")]
-    OutOfTurn { what: &'static str },
+    NotDue { what: &'static str },
     #[error("the arguments are nested more than {limit} levels deep")]
     TooDeep { limit: usize },
     #[error("the arguments have {bytes} bytes and this agent type's limits allow {limit}")]
@@ -51,7 +51,7 @@ pub enum Rejection {
     #[error("the session has no snapshot {snapshot}")]
     NoSnapshot { snapshot: SnapshotId },
     #[error("{0}")]
-    NoPoint(NoPoint),
+    NoCheckpoint(NoCheckpoint),
     #[error("the session has no event {to}: its last is {last}")]
     NoEvent { to: u64, last: u64 },
     #[error("the session has no exec {exec}")]
@@ -83,10 +83,10 @@ impl Rejection {
             Self::ToolNotEnabled { .. } => "tool_not_enabled",
             Self::TooDeep { .. } => "invalid_request",
             Self::TooLarge { .. } => "too_large",
-            Self::NoPoint(_) => "no_point",
+            Self::NoCheckpoint(_) => "no_point",
             Self::NoSnapshot { .. } | Self::NoExec { .. } | Self::NoEvent { .. } => "not_found",
             Self::GlobalDigest => "forbidden",
-            Self::OutOfTurn { .. } | Self::Exists | Self::TooManyDigests { .. } => "conflict",
+            Self::NotDue { .. } | Self::Exists | Self::TooManyDigests { .. } => "conflict",
             Self::Content(refusal) => refusal.code(),
         }
     }

@@ -4,6 +4,11 @@
 //! value of these types is a text that git could read as an option, a helper program or a
 //! credential.
 
+pub mod git_push;
+mod public_address;
+pub mod remote;
+pub mod resolved_commit;
+
 use std::fmt;
 use std::str::FromStr;
 

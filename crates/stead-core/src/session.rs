@@ -3,7 +3,13 @@
 //! [`apply`] is total and pure: it never refuses a recorded event. [`State::canonical`] returns the
 //! state as canonical bytes, so two folds are equal exactly if their bytes are equal.
 
-mod trail;
+pub mod box_facts;
+mod checkpoint_fold;
+pub mod digest;
+pub mod exec;
+mod fingerprint;
+pub mod rewind;
+pub mod timeline;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,8 +25,8 @@ use crate::digest::KeptDigest;
 use crate::event::{CloseReason, Event, Failure, FileEffect, FileOperation, Recorded, StepReport};
 use crate::exec::{End, Execs};
 use crate::parse::words;
-use crate::rewind::Trail;
-use crate::settled::ResolvedCommit;
+use crate::resolved_commit::ResolvedCommit;
+use crate::rewind::Checkpoints;
 use crate::spec::{SessionSpec, WorkspaceSpec};
 use crate::timeline::Timeline;
 use crate::tool::ToolName;
@@ -128,8 +134,8 @@ pub struct Session {
     pub execs: Arc<Execs>,
     pub snapshots: Arc<BTreeMap<SnapshotId, Snapshot>>,
     /// The checkpoints that the session can be rewound to.
-    #[serde(default, skip_serializing_if = "Trail::is_empty")]
-    pub trail: Arc<Trail>,
+    #[serde(default, rename = "trail", skip_serializing_if = "Checkpoints::is_empty")]
+    pub checkpoints: Arc<Checkpoints>,
     #[serde(default, skip_serializing_if = "ContentState::is_empty")]
     pub content: Arc<ContentState>,
     /// The digests of the workspace, by key.
@@ -266,7 +272,7 @@ pub fn apply(state: &mut State, recorded: &Recorded) {
         return;
     }
     let Some(session) = state.session.as_mut().map(Arc::make_mut) else { return };
-    trail::apply(session, recorded);
+    checkpoint_fold::apply(session, recorded);
     if content::state::apply(&mut session.content, recorded) {
         session.refusals += u64::from(matches!(recorded.event, Event::BoundCallRefused(_)));
         session.was_active(recorded.at);
@@ -374,7 +380,7 @@ fn born(id: SessionId, spec: &SessionSpec, at: Timestamp) -> Session {
         open_operations: BTreeMap::new(),
         execs: Arc::default(),
         snapshots: Arc::default(),
-        trail: Arc::default(),
+        checkpoints: Arc::default(),
         content: Arc::default(),
         digests: Arc::new(spec.digests.clone()),
         calls: 0,

@@ -4,7 +4,9 @@
 //! of the journal records its result, so a later change of an agent type does not affect a running
 //! session.
 
-mod layers;
+pub mod plan;
+pub mod policy;
+mod policy_layers;
 
 use std::collections::BTreeMap;
 
@@ -17,7 +19,7 @@ use crate::content::{Authority, ContentConfig};
 use crate::digest::KeptDigest;
 use crate::event::StepReport;
 use crate::git_push::GitPush;
-use crate::plan::{self, Action, InitPlan, PlanInputs};
+use crate::plan::{Action, InitPlan, PlanInputs};
 use crate::policy::{MountMode, PolicyKind, ResolvedPolicy};
 use crate::registry::{AgentType, ContentBinding, Platform, Project};
 use crate::rejection::Rejection;
@@ -150,7 +152,7 @@ pub fn specify(
     server: &ServerFacts,
 ) -> Result<SessionSpec, Rejection> {
     let config = &declared.agent_type.workspace;
-    layers::refuse_network(&request.task, declared)?;
+    policy_layers::refuse_network(&request.task, declared)?;
     let workspace = match config.enabled {
         false => None,
         true => Some(specify_workspace(&request.task, workspace_id, declared, server)?),
@@ -180,12 +182,12 @@ fn specify_workspace(
 ) -> Result<WorkspaceSpec, Rejection> {
     let Declared { agent_type, project, platform } = declared;
     let config = &agent_type.workspace;
-    let policy = layers::resolve_policy(task, declared);
+    let policy = policy_layers::resolve_policy(task, declared);
     capability::check_agent_type(policy.policy.kind(), &agent_type.capabilities)?;
     let (providers, passed_over) = choose_providers(policy.policy.kind(), declared, server)?;
     let inputs = PlanInputs { config, policy: &policy, task, project: *project, platform, role_env: &agent_type.env };
     let repository = repository(&inputs)?;
-    let notices = layers::repository_notices(&inputs, repository.as_ref().map(|repository| &repository.url));
+    let notices = policy_layers::repository_notices(&inputs, repository.as_ref().map(|repository| &repository.url));
     let plan = plan::plan(&inputs)?;
     let limits = config.resource_limits.or(&platform.defaults.resource_limits).or(&server.default_limits);
     let mut spec = WorkspaceSpec {

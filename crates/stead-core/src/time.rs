@@ -1,5 +1,7 @@
 //! Timestamps. This crate never reads a clock.
 
+pub mod clock_history;
+
 use std::fmt;
 use std::str::FromStr;
 
@@ -42,7 +44,7 @@ impl Timestamp {
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match jiff::Timestamp::from_millisecond(self.0) {
-            Ok(moment) => write!(f, "{moment:.3}"),
+            Ok(time) => write!(f, "{time:.3}"),
             Err(_) => write!(f, "{}ms", self.0),
         }
     }
@@ -58,8 +60,8 @@ impl FromStr for Timestamp {
     type Err = InvalidTimestamp;
 
     fn from_str(text: &str) -> Result<Self, InvalidTimestamp> {
-        let moment: jiff::Timestamp = text.parse().map_err(|_| InvalidTimestamp(text.chars().take(80).collect()))?;
-        Ok(Self::from_millis(moment.as_millisecond()))
+        let time: jiff::Timestamp = text.parse().map_err(|_| InvalidTimestamp(text.chars().take(80).collect()))?;
+        Ok(Self::from_millis(time.as_millisecond()))
     }
 }
 
@@ -72,7 +74,7 @@ impl TryFrom<String> for Timestamp {
 }
 
 impl From<Timestamp> for String {
-    fn from(moment: Timestamp) -> String {
-        moment.to_string()
+    fn from(time: Timestamp) -> String {
+        time.to_string()
     }
 }

@@ -9,6 +9,7 @@ use std::io::{self, Read};
 use std::ops::ControlFlow;
 
 use bytes::Bytes;
+use stead_core::ContentHash;
 use stead_fs::archive::{ArchiveError, TarReader};
 use stead_fs::{Content, Filesystem, FsError, Kind, Walk, WorkspacePath};
 
@@ -131,7 +132,7 @@ impl Survey {
 
     /// Hash of all names, sizes and kept contents: everything a digest depends on.
     pub fn hash(&self) -> String {
-        format!("blake3:{}", self.hash.finalize().to_hex())
+        ContentHash::blake3(*self.hash.finalize().as_bytes()).to_string()
     }
 
     fn link(&mut self, path: &str) {

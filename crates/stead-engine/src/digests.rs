@@ -31,7 +31,7 @@ pub(crate) struct Digests {
     parsers: Parsers,
     symbols: Arc<Cache>,
     known: Mutex<HashMap<String, Arc<Made>>>,
-    turns: Semaphore,
+    permits: Semaphore,
 }
 
 /// A digest and the hash of its inputs.
@@ -44,7 +44,7 @@ pub(crate) struct Made {
 
 impl Digests {
     pub(crate) fn new(parsers: Parsers) -> Self {
-        Self { parsers, symbols: Arc::default(), known: Mutex::default(), turns: Semaphore::new(AT_ONCE) }
+        Self { parsers, symbols: Arc::default(), known: Mutex::default(), permits: Semaphore::new(AT_ONCE) }
     }
 
     /// Returns the digest of the current files of a workspace.
@@ -58,16 +58,16 @@ impl Digests {
         if let Some(made) = before.as_ref().and_then(|key| self.find(key)) {
             return Ok(made);
         }
-        let _turn = self.turns.acquire().await.map_err(|_| OpError::ShuttingDown)?;
+        let _permit = self.permits.acquire().await.map_err(|_| OpError::ShuttingDown)?;
         let survey = survey(workspace.clone()).await?;
         let tree = survey.hash();
         let of_survey = key("survey", &tree, &notices);
         let made = match self.find(&of_survey) {
             Some(made) => made,
             None => {
-                let (parsers, symbols, told) = (self.parsers.clone(), self.symbols.clone(), notices.clone());
+                let (parsers, symbols, shown) = (self.parsers.clone(), self.symbols.clone(), notices.clone());
                 let digest =
-                    tokio::task::spawn_blocking(move || stead_digest::digest(survey, &told, &parsers, &symbols));
+                    tokio::task::spawn_blocking(move || stead_digest::digest(survey, &shown, &parsers, &symbols));
                 let digest =
                     digest.await.map_err(|_| OpError::Undigested { reason: "the generator failed".to_owned() })?;
                 let digest = digest.map_err(|error| OpError::Undigested { reason: error.to_string() })?;
@@ -114,8 +114,8 @@ async fn known_by(session: SessionId, workspace: &dyn Workspace, notices: &[Stri
 }
 
 fn key(kind: &str, hash: &str, notices: &[String]) -> String {
-    let told = blake3::hash(notices.join("\n").as_bytes()).to_hex();
-    format!("{GENERATOR} {kind} {hash} {told}")
+    let notices_hash = blake3::hash(notices.join("\n").as_bytes()).to_hex();
+    format!("{GENERATOR} {kind} {hash} {notices_hash}")
 }
 
 /// Reads the tree during its export.

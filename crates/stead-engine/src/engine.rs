@@ -18,18 +18,22 @@ use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::background::collect;
+use crate::background::pool;
+use crate::background::pool::Pool;
+use crate::background::reap;
+use crate::background::seals;
 use crate::clock::Clock;
 use crate::content::mcp::Connections;
 use crate::digests::Digests;
-use crate::ended::Ended;
+use crate::effects::workspace_users::WorkspaceUsers;
 use crate::error::OpError;
-use crate::lanes::{Lanes, Slot};
+use crate::journal::state_cache::StateCache;
+use crate::limits::lanes::{Lanes, Slot};
 use crate::open_session::Cell;
-use crate::pool::Pool;
 use crate::readiness::Readiness;
-use crate::share::Shares;
+use crate::recover;
 use crate::token::TokenKey;
-use crate::{collect, pool, reap, recover, seals};
 
 /// Maximum number of concurrent exports. Each holds a thread while its client reads.
 const MOST_EXPORTS: usize = 128;
@@ -119,9 +123,9 @@ struct Inner {
     ownership: Mutex<Option<Ownership>>,
     /// The cells of sessions in use. Ended sessions are not among them.
     cells: Mutex<HashMap<SessionId, Arc<Cell>>>,
-    ended: Ended,
+    state_cache: StateCache,
     readiness: Readiness,
-    shares: Shares,
+    workspace_users: WorkspaceUsers,
     digests: Digests,
     pool: Pool,
     connections: Connections,
@@ -156,9 +160,9 @@ impl Engine {
             token_key,
             ownership: Mutex::new(Some(ownership)),
             cells: Mutex::default(),
-            ended: Ended::default(),
+            state_cache: StateCache::default(),
             readiness: Readiness::default(),
-            shares: Shares::default(),
+            workspace_users: WorkspaceUsers::default(),
             digests,
             pool: Pool::default(),
             connections: Connections::default(),
@@ -265,8 +269,8 @@ impl Engine {
         &self.0.settings
     }
 
-    pub(crate) fn ended(&self) -> &Ended {
-        &self.0.ended
+    pub(crate) fn state_cache(&self) -> &StateCache {
+        &self.0.state_cache
     }
 
     pub(crate) fn clock(&self) -> &Clock {
@@ -277,8 +281,8 @@ impl Engine {
         &self.0.pool
     }
 
-    pub(crate) fn shares(&self) -> &Shares {
-        &self.0.shares
+    pub(crate) fn workspace_users(&self) -> &WorkspaceUsers {
+        &self.0.workspace_users
     }
 
     pub(crate) fn digests(&self) -> &Digests {

@@ -15,22 +15,23 @@ use stead_core::clock_history::BootTime;
 use stead_core::event::CloseReason;
 use stead_core::exec::Exec;
 use stead_core::quantity::ByteSize;
-use stead_core::rewind::Points;
+use stead_core::rewind::CheckpointCost;
 use stead_core::{
     Actor, Command, Effect, Event, ExecId, Outcome, SessionId, State, Status, Step, Timestamp, conclude,
-    conclude_onward, decide, decide_and_conclude, decide_onward,
+    conclude_with_next, decide, decide_and_conclude, decide_with_next,
 };
 use stead_providers::Workspace;
 use stead_store::{Admission, IdempotencyClaim};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use self::append::{Attached, Entry, Handle, Retry};
+use crate::clock;
 use crate::clock::Times;
 use crate::engine::Engine;
 use crate::error::OpError;
-use crate::journal_size::{self, JournalSize};
-use crate::uploads::Charge;
-use crate::{audit, clock};
+use crate::journal::audit;
+use crate::limits::journal_size::{self, JournalSize};
+use crate::limits::uploads::Charge;
 
 pub(crate) use append::AppendError;
 pub(crate) use load::{each_event, load};
@@ -46,7 +47,7 @@ pub(crate) struct Cell {
     /// Set once the session has an event.
     times: Mutex<Option<Times>>,
     /// Held by the task that does the session's long work, so that there is only one.
-    pub(crate) turn: tokio::sync::Mutex<()>,
+    pub(crate) work: tokio::sync::Mutex<()>,
     /// Limits the concurrent exports of this session.
     exports: Arc<Semaphore>,
     /// Bytes of all uploads in progress.
@@ -69,7 +70,7 @@ impl Cell {
             seq,
             workspace: Mutex::default(),
             times: Mutex::default(),
-            turn: tokio::sync::Mutex::default(),
+            work: tokio::sync::Mutex::default(),
             exports: Arc::new(Semaphore::new(MOST_EXPORTS)),
             uploads: Arc::default(),
             unrecorded_calls: AtomicUsize::default(),
@@ -173,10 +174,10 @@ impl OpenSession {
     }
 
     /// The session's setting for checkpoints.
-    pub(crate) async fn points(&self) -> Points {
+    pub(crate) async fn checkpoint_cost(&self) -> CheckpointCost {
         let state = self.state().await;
         let spec = state.session.as_ref().and_then(|session| session.workspace_spec());
-        spec.map_or(Points::Off, |spec| spec.rewind.points)
+        spec.map_or(CheckpointCost::Off, |spec| spec.rewind.points)
     }
 
     pub(crate) fn id(&self) -> SessionId {
@@ -187,8 +188,8 @@ impl OpenSession {
         self.cell.watch()
     }
 
-    pub(crate) async fn turn(&self) -> tokio::sync::MutexGuard<'_, ()> {
-        self.cell.turn.lock().await
+    pub(crate) async fn work_lock(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.cell.work.lock().await
     }
 
     /// Starts an upload, charged to the session's disk limit.
@@ -259,7 +260,7 @@ impl OpenSession {
         let with = Attached { create: true, admission: birth.admission, idempotency: birth.idempotency };
         let appended = self.append_once(|state| {
             let at = clock::now();
-            let step = decide_onward(state, command, actor, at)?;
+            let step = decide_with_next(state, command, actor, at)?;
             let intent = Intent { effect: step.effect, at, first_seq: 1 };
             Ok(Entry { events: step.events, at, with, value: intent })
         });
@@ -325,14 +326,14 @@ impl OpenSession {
 
     /// Like [`OpenSession::record_surely`], and records the intent of the next due work with it.
     /// `None` as in [`OpenSession::record`].
-    pub(crate) async fn record_onward(&self, outcome: Outcome) -> Result<Option<Intent>, OpError> {
+    pub(crate) async fn record_with_next(&self, outcome: Outcome) -> Result<Option<Intent>, OpError> {
         let appended = self.append_with(Retry::Surely, |state, handle| {
             if handle == Handle::Reopened {
                 // The session continues in another cell, which decides what is due next.
                 return Ok(concluded(state, &outcome).map(|_| None));
             }
             let at = clock::now();
-            let step = conclude_onward(state, outcome.clone(), at);
+            let step = conclude_with_next(state, outcome.clone(), at);
             let intent = Intent { effect: step.effect, at, first_seq: state.seq + 1 };
             let value = (!step.events.is_empty()).then_some(intent);
             Ok(Entry { events: step.events, at, with: Attached::default(), value })

@@ -6,18 +6,20 @@
 
 use std::collections::HashSet;
 
-use stead_core::capability::FileHome;
+use stead_core::capability::FileStorage;
 use stead_core::command::CreateOrder;
 use stead_core::session::{Session, WorkspaceStatus};
 use stead_core::{Outcome, Resource, SessionId, WorkspaceId};
 use stead_providers::{AdoptOrder, ProviderError};
 
+use crate::backoff::Backoff;
+use crate::effects::checkpoints;
+use crate::effects::exec_watch;
 use crate::engine::Engine;
 use crate::error::OpError;
-use crate::history::history;
+use crate::journal::history::history;
 use crate::open_session::OpenSession;
-use crate::pause::Pause;
-use crate::{execs, points, reconcile};
+use crate::reconcile;
 
 pub(crate) async fn recover(engine: &Engine) -> Result<(), OpError> {
     for provider in engine.providers().iter() {
@@ -49,7 +51,7 @@ pub(crate) async fn recover(engine: &Engine) -> Result<(), OpError> {
     }
     // An unreadable session may still need any of its checkpoints.
     if unreadable == 0 {
-        points::forget_unnamed(engine, &taken_up).await?;
+        checkpoints::forget_unnamed(engine, &taken_up).await?;
     }
     for session in taken_up {
         reconcile::begin(engine, session);
@@ -67,13 +69,13 @@ pub(crate) async fn recover(engine: &Engine) -> Result<(), OpError> {
 pub(crate) fn take_up_again(engine: &Engine, id: SessionId) {
     let work = engine.clone();
     engine.spawn(async move {
-        let mut pause = Pause::new();
+        let mut backoff = Backoff::new();
         loop {
             match recover_session(&work, id).await {
                 Ok(_) => return reconcile::begin(&work, id),
                 Err(error @ (OpError::Store(_) | OpError::Contended)) => {
                     tracing::warn!(session = %id, error = &error as &dyn std::error::Error, "cannot take up the session yet");
-                    if pause.wait(&work).await.is_err() {
+                    if backoff.wait(&work).await.is_err() {
                         return;
                     }
                 }
@@ -95,7 +97,7 @@ async fn enter_share(engine: &Engine, id: SessionId) -> Result<(), OpError> {
     };
     let holds = |session: &&Session| session.workspace.as_ref().is_some_and(|workspace| workspace.holds_something());
     if let Some(spec) = state.session.as_deref().filter(holds).and_then(|session| session.workspace_spec()) {
-        engine.shares().enter(spec.id, id);
+        engine.workspace_users().enter(spec.id, id);
     }
     Ok(())
 }
@@ -123,7 +125,7 @@ async fn recover_session(engine: &Engine, id: SessionId) -> Result<Option<Worksp
             Err(Failed::Op(error)) => Outcome::Lost { reason: error.to_string() },
         };
         session.record(outcome).await?;
-        execs::take_up(engine, &session).await?;
+        exec_watch::take_up(engine, &session).await?;
     }
     Ok(recovered.workspace_spec().map(|spec| spec.id))
 }
@@ -131,7 +133,7 @@ async fn recover_session(engine: &Engine, id: SessionId) -> Result<Option<Worksp
 /// Returns the workspace if a session that shares it has already been recovered.
 async fn shared(engine: &Engine, session: &Session) -> Option<std::sync::Arc<dyn stead_providers::Workspace>> {
     let workspace = session.workspace_spec()?.id;
-    for user in engine.shares().users(workspace) {
+    for user in engine.workspace_users().users(workspace) {
         let found = OpenSession::open(engine, user).await.ok().and_then(|session| session.workspace());
         if found.is_some() {
             return found;
@@ -152,8 +154,8 @@ async fn adopt(engine: &Engine, session: &Session) -> Result<std::sync::Arc<dyn 
     };
     let provider = engine.providers().get(provider).map_err(Failed::Provider)?;
     let history = match provider.capabilities().files {
-        FileHome::Journal => history(engine, session.id).await.map_err(Failed::Op)?,
-        FileHome::Host => Vec::new(),
+        FileStorage::Journal => history(engine, session.id).await.map_err(Failed::Op)?,
+        FileStorage::Host => Vec::new(),
     };
     let create = CreateOrder {
         workspace: spec.id,

@@ -31,7 +31,9 @@ pub use sparse::{Segment, SparseMap};
 pub use tar_reader::{Member, TarReader};
 pub use unpack_tree::unpack_tree;
 
-use crate::digest::{Digest, Hasher};
+use stead_core::ContentHash;
+use stead_core::content_hash::Hasher;
+
 use crate::entry::Permission;
 use crate::filesystem::{Content, Filesystem};
 use crate::path::WorkspacePath;
@@ -42,8 +44,8 @@ use meter::Meter;
 /// The content of an unpacked archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unpacked {
-    /// Digest of the archive's own bytes.
-    pub digest: Digest,
+    /// Hash of the archive's own bytes.
+    pub digest: ContentHash,
     pub files: usize,
     pub directories: usize,
     pub links: usize,
@@ -82,7 +84,7 @@ type Visit<'a> = dyn FnMut(ArchiveEntry<'_>) -> Result<(), ArchiveError> + 'a;
 pub fn unpack<R: Read + Seek>(
     archive: &mut R,
     format: ArchiveFormat,
-    expected: Option<Digest>,
+    expected: Option<ContentHash>,
     limits: &ArchiveLimits,
     fs: &mut dyn Filesystem,
     below: &WorkspacePath,
@@ -118,7 +120,7 @@ pub fn check<R: Read + Seek>(
     inspect(archive, format, Meter::new(limits, packed))?.check_links()
 }
 
-fn measure<R: Read + Seek>(archive: &mut R) -> Result<(Digest, u64), ArchiveError> {
+fn measure<R: Read + Seek>(archive: &mut R) -> Result<(ContentHash, u64), ArchiveError> {
     archive.seek(SeekFrom::Start(0))?;
     let mut hasher = Hasher::default();
     let mut buffer = vec![0; 64 * 1024];

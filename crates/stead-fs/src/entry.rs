@@ -1,8 +1,8 @@
 //! Descriptions of filesystem entries.
 
 use serde::{Deserialize, Serialize};
+use stead_core::ContentHash;
 
-use crate::digest::Digest;
 use crate::path::WorkspacePath;
 
 /// The kind of an entry. A path has exactly one kind.
@@ -72,6 +72,6 @@ pub struct Written {
     /// Number of bytes written.
     pub bytes: u64,
     /// Hash of the whole file after the write.
-    pub hash: Digest,
+    pub hash: ContentHash,
     pub version: Option<u64>,
 }

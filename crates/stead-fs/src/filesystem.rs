@@ -15,8 +15,8 @@ use std::io::{self, Read, Seek, Write};
 use std::ops::{ControlFlow, Range};
 
 use bytes::Bytes;
+use stead_core::ContentHash;
 
-use crate::digest::Digest;
 use crate::disk::DiskSnapshot;
 use crate::entry::{Kind, Listing, Permission, Stat, Written};
 use crate::error::FsError;
@@ -136,7 +136,7 @@ pub trait Filesystem: Send + Sync {
     fn open_walked(&self, path: &WorkspacePath) -> Result<Content, FsError>;
 
     /// Computes the SHA-256 of the file's bytes, in constant memory.
-    fn hash(&self, path: &WorkspacePath) -> Result<Digest, FsError>;
+    fn hash(&self, path: &WorkspacePath) -> Result<ContentHash, FsError>;
 
     /// Returns a link's target, unresolved.
     fn read_link(&self, path: &WorkspacePath) -> Result<Vec<u8>, FsError>;
@@ -234,5 +234,5 @@ pub trait Filesystem: Send + Sync {
 
     /// One hash over names, kinds, permissions, contents and link targets. Equal trees have equal
     /// hashes on every backend. Times and versions are not included.
-    fn tree_hash(&self) -> Result<Digest, FsError>;
+    fn tree_hash(&self) -> Result<ContentHash, FsError>;
 }

@@ -30,11 +30,11 @@
 
 pub mod archive;
 mod change;
-mod digest;
 mod disk;
 mod entry;
 mod error;
 mod filesystem;
+mod hash_reader;
 mod limits;
 mod memory;
 mod mirror;
@@ -52,17 +52,18 @@ pub mod tools;
 mod tree_hash;
 
 pub use change::Change;
-pub use digest::{Digest, InvalidDigest};
 pub use disk::{DiskFs, DiskSnapshot, DiskWriter, Durability};
 pub use entry::{Entry, Kind, Listing, Permission, Stat, Written};
 pub use error::FsError;
 pub use filesystem::{
     Content, FileWriter, Filesystem, Ignoring, Part, Parts, ReadSeek, Recursion, Snapshot, Walk, Walked, WriteMode,
 };
+pub use hash_reader::hash_reader;
 pub use limits::Limits;
 pub use memory::MemoryFs;
 pub use mirror::{lay, mirror};
 pub use path::{PathError, PathRules, WorkspacePath};
 pub use search::{Case, GlobFound, GlobQuery, GrepFound, GrepMatch, GrepQuery, Hidden};
 pub use sparse::copy_sparse;
+pub use stead_core::ContentHash;
 pub use stop::Stop;

@@ -20,7 +20,8 @@ pub use judge::Judged;
 pub use preview::MountPreview;
 pub use roots::AllowedRoots;
 
-use crate::digest::Digest;
+use stead_core::ContentHash;
+
 use crate::filesystem::{Content, Filesystem};
 use crate::path::WorkspacePath;
 use crate::stage::{Stage, StageError};
@@ -67,7 +68,7 @@ impl HostMount {
 pub struct Hydrated {
     pub previews: Vec<MountPreview>,
     /// Hash of all fields of all mounts and of all copied content; equal for equal mounts.
-    pub fingerprint: Digest,
+    pub fingerprint: ContentHash,
 }
 
 /// Copies every mount into the filesystem, or nothing.
@@ -97,7 +98,7 @@ fn copy(
     plan: &Plan,
     roots: &AllowedRoots,
     stage: &mut Stage<'_>,
-) -> Result<(u64, Digest), MountError> {
+) -> Result<(u64, ContentHash), MountError> {
     let mut left = mount.max_bytes.unwrap_or(u64::MAX);
     let mut digest = ContentDigest::default();
     for item in &plan.items {

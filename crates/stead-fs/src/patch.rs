@@ -19,8 +19,8 @@ use std::io::Read;
 use std::ops::ControlFlow;
 
 use serde::{Deserialize, Serialize};
+use stead_core::ContentHash;
 
-use crate::digest::Digest;
 use crate::entry::{Kind, Permission};
 use crate::error::FsError;
 use crate::filesystem::{Content, Filesystem, Walk, Walked};
@@ -55,8 +55,8 @@ pub struct Patch {
 /// The hashes of a file before and after; `None` if it does not exist there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Contents {
-    pub before: Option<Digest>,
-    pub after: Option<Digest>,
+    pub before: Option<ContentHash>,
+    pub after: Option<ContentHash>,
     /// Git's mode, `100644`, `100755` or `120000`: the one after the change, or before if the file
     /// was removed.
     pub mode: String,
@@ -152,7 +152,7 @@ fn check_depth(path: &WorkspacePath) -> Result<(), FsError> {
 struct Leaf {
     mode: &'static str,
     /// `None` for a file that is too large to be hashed.
-    digest: Option<Digest>,
+    digest: Option<ContentHash>,
 }
 
 /// Collects the files and links at and below these paths.
@@ -202,7 +202,7 @@ fn inventory(fs: &dyn Filesystem, scopes: &[WorkspacePath]) -> Result<BTreeMap<W
 fn leaf(fs: &dyn Filesystem, walked: &Walked) -> Result<Option<Leaf>, FsError> {
     Ok(Some(match walked.kind {
         Kind::Directory | Kind::Special => return Ok(None),
-        Kind::Symlink => Leaf { mode: "120000", digest: Some(Digest::of(&fs.read_link(&walked.path)?)) },
+        Kind::Symlink => Leaf { mode: "120000", digest: Some(ContentHash::of(&fs.read_link(&walked.path)?)) },
         Kind::File => {
             let stat = fs.stat_entry(&walked.path)?;
             let mode = if stat.permission == Permission::Executable { "100755" } else { "100644" };

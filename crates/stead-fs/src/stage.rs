@@ -5,7 +5,8 @@
 
 use std::io::{self, Read, Write};
 
-use crate::digest::Digest;
+use stead_core::ContentHash;
+
 use crate::entry::Permission;
 use crate::error::FsError;
 use crate::filesystem::{Filesystem, Recursion, WriteMode};
@@ -47,7 +48,7 @@ impl<'a> Stage<'a> {
         reader: &mut dyn Read,
         limit: u64,
         permission: Permission,
-    ) -> Result<(u64, Digest), StageError> {
+    ) -> Result<(u64, ContentHash), StageError> {
         self.note(path)?;
         let mut writer = self.fs.open_write(path, WriteMode::Create, self.at_millis)?;
         let mut buffer = vec![0; 64 * 1024];

@@ -11,16 +11,18 @@
 use std::io::Read;
 use std::ops::ControlFlow;
 
-use crate::digest::{Digest, Hasher};
+use stead_core::ContentHash;
+use stead_core::content_hash::Hasher;
+
 use crate::entry::{Kind, Permission};
 use crate::error::FsError;
 use crate::filesystem::{Content, Filesystem, Walk, Walked};
 use crate::path::WorkspacePath;
 
 pub(crate) enum HashedEntry {
-    File(Permission, Digest),
-    Directory(Digest),
-    Link(Digest),
+    File(Permission, ContentHash),
+    Directory(ContentHash),
+    Link(ContentHash),
 }
 
 pub(crate) struct DirectoryHash(Hasher);
@@ -47,14 +49,14 @@ impl DirectoryHash {
         self.0.update(digest.as_bytes());
     }
 
-    pub(crate) fn finish(self) -> Digest {
+    pub(crate) fn finish(self) -> ContentHash {
         self.0.finish()
     }
 }
 
 /// Computes the hash of a tree that does not cache it, in one walk. A directory is hashed when the
 /// walk leaves it.
-pub(crate) fn of<F: Filesystem + ?Sized>(fs: &F) -> Result<Digest, FsError> {
+pub(crate) fn of<F: Filesystem + ?Sized>(fs: &F) -> Result<ContentHash, FsError> {
     let mut open = vec![Open { path: WorkspacePath::root(), entries: Vec::new() }];
     let mut failed = None;
     fs.walk(&WorkspacePath::root(), &mut |walked| {
@@ -84,7 +86,7 @@ struct Open {
 }
 
 impl Open {
-    fn hash(mut self) -> Digest {
+    fn hash(mut self) -> ContentHash {
         self.entries.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
         let mut hash = DirectoryHash::new();
         for (name, entry) in self.entries {
@@ -116,7 +118,7 @@ fn add<F: Filesystem + ?Sized>(fs: &F, open: &mut Vec<Open>, walked: &Walked) ->
             open.push(Open { path: walked.path.clone(), entries: Vec::new() });
             return Ok(());
         }
-        Kind::Symlink => HashedEntry::Link(Digest::of(&fs.read_link(&walked.path)?)),
+        Kind::Symlink => HashedEntry::Link(ContentHash::of(&fs.read_link(&walked.path)?)),
         Kind::File => HashedEntry::File(fs.stat_entry(&walked.path)?.permission, content_hash(fs, &walked.path)?),
     };
     if let Some(parent) = open.last_mut() {
@@ -125,9 +127,9 @@ fn add<F: Filesystem + ?Sized>(fs: &F, open: &mut Vec<Open>, walked: &Walked) ->
     Ok(())
 }
 
-fn content_hash<F: Filesystem + ?Sized>(fs: &F, path: &WorkspacePath) -> Result<Digest, FsError> {
+fn content_hash<F: Filesystem + ?Sized>(fs: &F, path: &WorkspacePath) -> Result<ContentHash, FsError> {
     let mut reader = match fs.open_walked(path)? {
-        Content::Bytes(bytes) => return Ok(Digest::of(&bytes)),
+        Content::Bytes(bytes) => return Ok(ContentHash::of(&bytes)),
         Content::Stream { reader, .. } => reader,
     };
     let mut hasher = Hasher::default();

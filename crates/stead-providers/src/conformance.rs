@@ -9,7 +9,7 @@ mod stamps;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use stead_core::capability::FileHome;
+use stead_core::capability::FileStorage;
 use stead_core::command::CreateOrder;
 use stead_core::config::{ResourceLimits, ToolLimits};
 use stead_core::env::Env;
@@ -122,7 +122,7 @@ impl Suite<'_> {
     }
 
     async fn unrecorded_changes_never_happened(&self) -> Result<(), Violation> {
-        if self.provider.capabilities().files != FileHome::Journal {
+        if self.provider.capabilities().files != FileStorage::Journal {
             return Ok(());
         }
         let workspace = self.create(5).await?;

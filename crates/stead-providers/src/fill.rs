@@ -71,7 +71,7 @@ pub(crate) fn bundle(
 pub(crate) fn bundle_key(bundle: &mut File, digest: Option<&str>) -> Result<LayerKey, ProviderError> {
     let refused = |source: std::io::Error| ProviderError::Bundle { source: source.into() };
     bundle.rewind().map_err(refused)?;
-    let found = stead_fs::Digest::of_reader(bundle).map_err(refused)?;
+    let found = stead_fs::hash_reader(bundle).map_err(refused)?;
     Ok(LayerKey::of("bundle", &[found.as_bytes(), digest.unwrap_or_default().as_bytes()]))
 }
 

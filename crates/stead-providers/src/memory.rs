@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use stead_core::WorkspaceId;
-use stead_core::capability::{FileHome, LimitKind, ProviderCapabilities};
+use stead_core::capability::{FileStorage, LimitKind, ProviderCapabilities};
 use stead_core::command::CreateOrder;
 use stead_core::config::ProviderName;
 use stead_core::policy::PolicyKind;
@@ -80,7 +80,7 @@ impl Provider for MemoryProvider {
             ],
             enforced_limits: vec![LimitKind::Disk],
             setup_commands: false,
-            files: FileHome::Journal,
+            files: FileStorage::Journal,
         }
     }
 

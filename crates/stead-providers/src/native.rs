@@ -14,7 +14,7 @@ use async_trait::async_trait;
 use stead_box::{BoxError, Held, RunningBox};
 use stead_core::WorkspaceId;
 use stead_core::box_facts::{Allowances, BoxFacts};
-use stead_core::capability::{FileHome, LimitKind, ProviderCapabilities};
+use stead_core::capability::{FileStorage, LimitKind, ProviderCapabilities};
 use stead_core::command::CreateOrder;
 use stead_core::config::ProviderName;
 use stead_core::policy::PolicyKind;
@@ -94,7 +94,7 @@ impl Provider for NativeProvider {
             tools: crate::guest::TOOLS.to_vec(),
             enforced_limits: limit_kinds(self.enforceable),
             setup_commands: true,
-            files: FileHome::Host,
+            files: FileStorage::Host,
         }
     }
 

@@ -27,12 +27,12 @@ use stead_box::Held;
 use stead_core::WorkspaceId;
 pub use stead_core::box_facts::Trees;
 use stead_core::box_facts::{Allowances, BoxFacts};
-use stead_core::capability::{FileHome, ProviderCapabilities};
+use stead_core::capability::{FileStorage, ProviderCapabilities};
 use stead_core::command::CreateOrder;
 use stead_core::config::ProviderName;
 use stead_core::policy::PolicyKind;
 use stead_core::registry::Side;
-use stead_fs::Digest;
+use stead_fs::ContentHash;
 
 use crate::contract::error::ProviderError;
 use crate::contract::provider::{AdoptOrder, DiskUsage, Health, ImageCache, Provider, Tell, WarmBoxes, WorkspaceUsage};
@@ -282,7 +282,7 @@ impl Provider for PodmanProvider {
             tools: crate::guest::TOOLS.to_vec(),
             enforced_limits: enforced,
             setup_commands: true,
-            files: FileHome::Host,
+            files: FileStorage::Host,
         }
     }
 
@@ -447,7 +447,7 @@ impl ImageCache for PodmanProvider {
         if there { Ok(()) } else { self.pulls.wait(&self.podman.client, &wanted, tell).await }
     }
 
-    async fn forget_image(&self, digest: &Digest) -> Result<(), ProviderError> {
+    async fn forget_image(&self, digest: &ContentHash) -> Result<(), ProviderError> {
         self.take_back(digest).await
     }
 }

@@ -11,7 +11,7 @@ use futures::StreamExt as _;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName};
 use serde_json::Value;
-use stead_core::parse::{self, Fields, Place, Read};
+use stead_core::parse::{self, FieldPath, Fields, Read};
 
 use crate::app::App;
 use crate::json;
@@ -56,7 +56,7 @@ impl<T: Read> FromRequest<App> for MaybeJson<T> {
 pub(crate) struct NoFields;
 
 impl Read for NoFields {
-    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
+    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
         Fields::of(value, at)?.done();
         Some(Self)
     }

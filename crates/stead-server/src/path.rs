@@ -5,12 +5,12 @@ use axum::extract::path::ErrorKind;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{FromRequestParts, RawPathParams};
 use http::request::Parts;
+use stead_core::ContentHash;
 use stead_core::content::ContentPath;
 use stead_core::image::{ImageName, InvalidImageName};
 use stead_core::tool::ToolName;
 use stead_core::{ExecId, Name, Resource, RunId, SessionId, SnapshotId};
 use stead_fs::{PathRules, WorkspacePath};
-use stead_store::Digest;
 
 use crate::problem::Problem;
 use crate::tools;
@@ -190,7 +190,7 @@ impl<S: Sync> FromRequestParts<S> for ImagePath {
 }
 
 /// `{digest}` of a blob.
-pub(crate) struct DigestPath(pub(crate) Digest);
+pub(crate) struct DigestPath(pub(crate) ContentHash);
 
 impl<S: Sync> FromRequestParts<S> for DigestPath {
     type Rejection = Problem;

@@ -182,12 +182,12 @@ impl From<Rejection> for Problem {
             Rejection::NoWorkspace { .. } => Code::NoWorkspace,
             Rejection::NotActive { .. } => Code::SessionNotActive,
             Rejection::ToolNotEnabled { .. } => Code::ToolNotEnabled,
-            Rejection::NoPoint(_) => Code::NoPoint,
+            Rejection::NoCheckpoint(_) => Code::NoPoint,
             Rejection::NoSnapshot { .. } | Rejection::NoExec { .. } | Rejection::NoEvent { .. } => Code::NotFound,
             Rejection::GlobalDigest => Code::Forbidden,
             Rejection::TooDeep { .. } => Code::InvalidRequest,
             Rejection::TooLarge { .. } => Code::TooLarge,
-            Rejection::OutOfTurn { .. } | Rejection::Exists | Rejection::TooManyDigests { .. } => Code::Conflict,
+            Rejection::NotDue { .. } | Rejection::Exists | Rejection::TooManyDigests { .. } => Code::Conflict,
             Rejection::Content(refusal) => content_code(refusal),
         };
         let text = rejection.to_string();
@@ -206,7 +206,7 @@ impl From<Rejection> for Problem {
             Rejection::BundleMissing { digest } => Self::new(code, text)
                 .about(Parameters::of(Resource::Blob, digest))
                 .hint("upload it first: POST /api/v1/blobs"),
-            Rejection::NoPoint(_) => Self::new(code, text).hint(
+            Rejection::NoCheckpoint(_) => Self::new(code, text).hint(
                 "GET /sessions/{id}/rewind lists what is kept; rewind.points in the workspace config says what is",
             ),
             Rejection::NotActive { status } => {

@@ -5,9 +5,10 @@
 //! hash. A blob never changes. Storing the same bytes again changes nothing, except that it repairs
 //! a damaged file.
 
-mod digest;
 mod error;
 mod files;
+pub(crate) mod garbage;
+pub(crate) mod references;
 
 use std::io;
 use std::path::Path;
@@ -15,9 +16,9 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use bytes::Bytes;
+use stead_core::ContentHash;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
-pub use digest::{Digest, InvalidDigest};
 pub use error::BlobError;
 
 pub(crate) use files::Files;
@@ -42,7 +43,7 @@ pub struct OpenBlob {
 /// A blob with the properties of its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StoredBlob {
-    pub digest: Digest,
+    pub hash: ContentHash,
     pub len: u64,
     /// The time it was last stored or referenced.
     pub modified: SystemTime,
@@ -51,7 +52,7 @@ pub struct StoredBlob {
 /// Bytes that were stored for one operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Upload {
-    pub digest: Digest,
+    pub hash: ContentHash,
     pub len: u64,
     /// The time the blob was created. `None` if it already existed.
     pub(crate) made: Option<SystemTime>,
@@ -86,23 +87,23 @@ impl Blobs {
     }
 
     /// Checks the whole blob in constant memory.
-    pub async fn check(&self, digest: &Digest) -> Result<BlobState, BlobError> {
-        let (files, digest) = (Arc::clone(&self.files), *digest);
-        blocking(move || files.check(&digest)).await
+    pub async fn check(&self, hash: &ContentHash) -> Result<BlobState, BlobError> {
+        let (files, hash) = (Arc::clone(&self.files), *hash);
+        blocking(move || files.check(&hash)).await
     }
 
     /// Removes a blob, unless it was stored or referenced at `before` or later. Returns true if it
     /// was removed.
-    pub(crate) async fn remove_older(&self, digest: &Digest, before: SystemTime) -> Result<bool, BlobError> {
-        let digest = *digest;
-        self.with_files(move |files| files.remove_if(&digest, |modified| modified < before)).await
+    pub(crate) async fn remove_older(&self, hash: &ContentHash, before: SystemTime) -> Result<bool, BlobError> {
+        let hash = *hash;
+        self.with_files(move |files| files.remove_if(&hash, |modified| modified < before)).await
     }
 
     /// Removes a blob if nothing stored or referenced it after its creation at `made`. Returns true
     /// if it was removed.
-    pub(crate) async fn remove_unchanged(&self, digest: &Digest, made: SystemTime) -> Result<bool, BlobError> {
-        let digest = *digest;
-        self.with_files(move |files| files.remove_if(&digest, |modified| modified == made)).await
+    pub(crate) async fn remove_unchanged(&self, hash: &ContentHash, made: SystemTime) -> Result<bool, BlobError> {
+        let hash = *hash;
+        self.with_files(move |files| files.remove_if(&hash, |modified| modified == made)).await
     }
 
     /// Runs blocking work on the files.
@@ -121,7 +122,7 @@ impl Blobs {
     }
 
     /// Stores bytes under their hash. They are durable on return.
-    pub async fn put(&self, bytes: impl Into<Bytes>) -> Result<Digest, BlobError> {
+    pub async fn put(&self, bytes: impl Into<Bytes>) -> Result<ContentHash, BlobError> {
         let (files, bytes) = (Arc::clone(&self.files), bytes.into());
         blocking(move || files.put(&bytes)).await
     }
@@ -145,20 +146,20 @@ impl Blobs {
     }
 
     /// Returns the whole blob, checked against its hash. `None` if it does not exist.
-    pub async fn get(&self, digest: &Digest) -> Result<Option<Bytes>, BlobError> {
-        let (files, digest) = (Arc::clone(&self.files), *digest);
-        blocking(move || files.get(&digest)).await
+    pub async fn get(&self, hash: &ContentHash) -> Result<Option<Bytes>, BlobError> {
+        let (files, hash) = (Arc::clone(&self.files), *hash);
+        blocking(move || files.get(&hash)).await
     }
 
-    pub async fn contains(&self, digest: &Digest) -> Result<bool, BlobError> {
-        let (files, digest) = (Arc::clone(&self.files), *digest);
-        blocking(move || files.contains(&digest)).await
+    pub async fn contains(&self, hash: &ContentHash) -> Result<bool, BlobError> {
+        let (files, hash) = (Arc::clone(&self.files), *hash);
+        blocking(move || files.contains(&hash)).await
     }
 
     /// Opens a blob for streaming. See [`OpenBlob`] for the missing check.
-    pub async fn open(&self, digest: &Digest) -> Result<Option<OpenBlob>, BlobError> {
-        let (files, digest) = (Arc::clone(&self.files), *digest);
-        let opened = blocking(move || files.open_file(&digest)).await?;
+    pub async fn open(&self, hash: &ContentHash) -> Result<Option<OpenBlob>, BlobError> {
+        let (files, hash) = (Arc::clone(&self.files), *hash);
+        let opened = blocking(move || files.open_file(&hash)).await?;
         Ok(opened.map(|(file, len)| OpenBlob { file: file.into(), len }))
     }
 }

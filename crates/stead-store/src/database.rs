@@ -2,6 +2,14 @@
 //!
 //! Invariant: no text from this type (`Display`, `Debug`, errors) contains a password.
 
+pub(crate) mod backend;
+pub(crate) mod fence;
+pub(crate) mod open;
+pub(crate) mod operation;
+pub(crate) mod ownership;
+pub(crate) mod sql;
+pub(crate) mod writer;
+
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;

@@ -9,50 +9,35 @@
 //! Every write also adds to the ledger (`ledger.rs`), which `stead verify` checks.
 //!
 //! Start with [`Store`] (every operation), [`Commit`] (the journal's only write) and [`chain`] (the
-//! hash chain, usable without a database). `sql.rs` runs a statement on either database, and
-//! `writer.rs` is SQLite's group commit.
+//! hash chain, usable without a database). `database/sql.rs` runs a statement on either
+//! database, and `database/writer.rs` is SQLite's group commit.
 
-mod audit;
-mod backend;
 pub mod blobs;
-pub mod chain;
-mod commit;
-mod content;
 mod database;
 mod directory;
-mod document;
 mod error;
 mod failpoints;
-mod fence;
-mod garbage;
-mod idempotency;
+mod journal;
 mod ledger;
-mod open;
-mod operation;
-mod own;
-mod references;
-mod session;
-mod setting;
-mod sql;
 mod store;
-mod verify;
-mod writer;
+mod tables;
 
-pub use audit::{AuditEntry, AuditOrder, AuditQuery, AuditRow};
-pub use blobs::{BlobError, BlobState, Blobs, Digest, InvalidDigest, OpenBlob, StoredBlob, Upload};
-pub use chain::{BreakReason, ChainBreak, ChainCheck, Hash, InvalidHash, StoredEvent};
-pub use commit::{Admission, Commit, CommitError, Committed, Head, IdempotencyClaim, NewEvent};
-pub use content::{ContentPush, PushError, version_id};
+pub use blobs::{BlobError, BlobState, Blobs, OpenBlob, StoredBlob, Upload};
+pub use database::fence::Standing;
+pub use database::ownership::Ownership;
 pub use database::{Database, InvalidDatabase};
-pub use document::{Document, DocumentKind, DocumentWrite, WriteError, WriteMode};
 pub use error::{BoxedSource, OpenError, StoreError};
-pub use fence::Standing;
-pub use idempotency::{IdempotencyKey, IdempotencyRow};
+pub use journal::chain;
+pub use journal::chain::{BreakReason, ChainBreak, ChainCheck, Hash, InvalidHash, StoredEvent};
+pub use journal::commit::{Admission, Commit, CommitError, Committed, Head, IdempotencyClaim, NewEvent};
+pub use journal::session::{SessionQuery, SessionRow};
+pub use journal::verify::ChainVerdict;
 pub use ledger::{
     AcceptedCut, Anchor, Continuity, Cut, InvalidPublicKey, LedgerBreak, LedgerReport, PublicKey, Seal, Sealer,
     SealerError, Table,
 };
-pub use own::Ownership;
-pub use session::{SessionQuery, SessionRow};
 pub use store::{Evidence, Store};
-pub use verify::ChainVerdict;
+pub use tables::audit::{AuditEntry, AuditOrder, AuditQuery, AuditRow};
+pub use tables::content::{ContentPush, PushError, version_id};
+pub use tables::document::{Document, DocumentKind, DocumentWrite, WriteError, WriteMode};
+pub use tables::idempotency::{IdempotencyKey, IdempotencyRow};

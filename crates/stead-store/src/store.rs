@@ -10,27 +10,27 @@ use std::time::SystemTime;
 use stead_core::{SessionId, Timestamp};
 use tokio::sync::OnceCell;
 
-use crate::audit::{self, AuditEntry, AuditQuery, AuditRow, RecordAudit};
-use crate::backend::Backend;
+use crate::blobs::garbage::{self, ReferIfUnchanged};
+use crate::blobs::references::{self, Age, Holder, References, Referring};
 use crate::blobs::{BlobError, Blobs, StoredBlob, Upload};
-use crate::chain::{Hash, StoredEvent};
-use crate::commit::{Commit, CommitError, Committed};
-use crate::content::{ContentPush, PushError};
 use crate::database::Database;
-use crate::document::{self, DeleteDocument, Document, DocumentKind, DocumentWrite, WriteError};
+use crate::database::backend::Backend;
+use crate::database::fence::Standing;
+use crate::database::open;
+use crate::database::operation::Operation;
+use crate::database::ownership::{self, Ownership};
+use crate::database::sql::values;
 use crate::error::{OpenError, StoreError};
-use crate::fence::Standing;
-use crate::garbage::{self, ReferIfUnchanged};
-use crate::idempotency::{self, ForgetBefore, IdempotencyKey, IdempotencyRow};
+use crate::journal::chain::{Hash, StoredEvent};
+use crate::journal::commit::{Commit, CommitError, Committed};
+use crate::journal::session::{self, SessionQuery, SessionRow};
+use crate::journal::verify::{self, ChainVerdict};
 use crate::ledger::{self, Anchor, Continuity, LedgerReport, PublicKey, Seal, Sealer, WriteSeal};
-use crate::open;
-use crate::operation::Operation;
-use crate::own::{self, Ownership};
-use crate::references::{self, Age, Holder, References, Referring};
-use crate::session::{self, SessionQuery, SessionRow};
-use crate::setting::SettingOrInsert;
-use crate::sql::values;
-use crate::verify::{self, ChainVerdict};
+use crate::tables::audit::{self, AuditEntry, AuditQuery, AuditRow, RecordAudit};
+use crate::tables::content::{ContentPush, PushError};
+use crate::tables::document::{self, DeleteDocument, Document, DocumentKind, DocumentWrite, WriteError};
+use crate::tables::idempotency::{self, ForgetBefore, IdempotencyKey, IdempotencyRow};
+use crate::tables::setting::SettingOrInsert;
 
 /// A handle to the database and the blobs. All clones share the connections.
 #[derive(Debug, Clone)]
@@ -71,7 +71,7 @@ impl Store {
     /// this server. A server of the same home takes over at once, because the lock of the home
     /// proves that the previous one is gone.
     pub async fn own(&self, holder: &str) -> Result<Option<Ownership>, StoreError> {
-        let Some(ownership) = own::own(&self.backend, holder).await? else { return Ok(None) };
+        let Some(ownership) = ownership::own(&self.backend, holder).await? else { return Ok(None) };
         // `own` has started the ledger, and from here on only this process may write.
         garbage::backfill(self).await?;
         Ok(Some(ownership))
@@ -79,7 +79,7 @@ impl Store {
 
     /// Gives up ownership cleanly.
     pub async fn release(&self, ownership: Ownership) -> Result<(), StoreError> {
-        let released = self.backend.write(own::Release).await;
+        let released = self.backend.write(ownership::Release).await;
         drop(ownership);
         released
     }
@@ -317,7 +317,7 @@ impl Store {
     pub async fn collect_blobs(&self, before: SystemTime) -> Result<Vec<StoredBlob>, StoreError> {
         let mut removed = Vec::new();
         for blob in self.unreferenced_blobs(before).await? {
-            if self.blobs.remove_older(&blob.digest, before).await.map_err(garbage::unreadable)? {
+            if self.blobs.remove_older(&blob.hash, before).await.map_err(garbage::unreadable)? {
                 removed.push(blob);
             }
         }
@@ -328,10 +328,10 @@ impl Store {
     /// the upload, if it was stored again since, or if an event or a document names it.
     pub async fn discard(&self, upload: &Upload) -> Result<(), StoreError> {
         let Some(made) = upload.made else { return Ok(()) };
-        if references::is_held(&mut self.backend.reader().await?.conn(), &upload.digest).await? {
+        if references::is_held(&mut self.backend.reader().await?.conn(), &upload.hash).await? {
             return Ok(());
         }
-        let removed = self.blobs.remove_unchanged(&upload.digest, made).await;
+        let removed = self.blobs.remove_unchanged(&upload.hash, made).await;
         removed.map(drop).map_err(|error: BlobError| garbage::unreadable(error))
     }
 

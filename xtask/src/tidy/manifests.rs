@@ -13,7 +13,8 @@ const EDGES: &[(&str, &[&str])] = &[
     ("stead-core", &[]),
     // Types of the HTTP API, for the server and every client.
     ("stead-api", &["stead-core"]),
-    ("stead-fs", &[]),
+    // Content hashes.
+    ("stead-fs", &["stead-core"]),
     // Digests and prompts: reads a tree through the file layer, and a session through its state.
     ("stead-digest", &["stead-core", "stead-fs"]),
     ("stead-box", &["stead-fs"]),
@@ -71,6 +72,7 @@ const CORE_DEPENDENCIES: &[&str] = &[
     "serde_json",
     "serde_json_canonicalizer",
     "serde_path_to_error",
+    "sha2",
     "thiserror",
     "utoipa",
 ];

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use stead_core::parse::{Fields, Place, Read};
-use stead_core::rewind::Points;
+use stead_core::parse::{FieldPath, Fields, Read};
+use stead_core::rewind::CheckpointCost;
 use stead_core::{SessionId, SnapshotId, Timestamp};
 use utoipa::ToSchema;
 
@@ -15,7 +15,7 @@ pub struct RewindRequest {
 }
 
 impl Read for RewindRequest {
-    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
+    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
         let mut fields = Fields::of(value, at)?;
         let to = fields.required::<u64>("to");
         if to == Some(0) {
@@ -49,7 +49,7 @@ pub struct Moments {
     /// Cost that the server may spend on checkpoints: `off`, `free` (the default), `layers` or
     /// `copies`. Each value includes the ones before it.
     #[schema(value_type = schema::Points)]
-    pub points: Points,
+    pub points: CheckpointCost,
     /// Number of latest checkpoints that the server keeps. The default is 100.
     #[schema(minimum = 1)]
     pub keep: u64,

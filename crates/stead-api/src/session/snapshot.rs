@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use stead_core::config::Bounded;
-use stead_core::parse::{Fields, Place, Read};
+use stead_core::parse::{FieldPath, Fields, Read};
 use stead_core::{SnapshotId, Timestamp};
 use utoipa::ToSchema;
 
@@ -55,7 +55,7 @@ pub struct SnapshotRequest {
 }
 
 impl Read for SnapshotRequest {
-    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
+    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
         let mut fields = Fields::of(value, at)?;
         let name = fields.optional::<Bounded<1, 256>>("name").map(|text| text.0);
         fields.done();
@@ -81,7 +81,7 @@ pub struct CloneRequest {
 }
 
 impl Read for CloneRequest {
-    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
+    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
         let mut fields = Fields::of(value, at)?;
         let isolation = match fields.required::<String>("isolation").as_deref() {
             Some("none") => Some(Isolation::None),

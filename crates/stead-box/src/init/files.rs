@@ -14,8 +14,8 @@ use rustix::process::{Resource, Rlimit, setrlimit};
 use stead_fs::archive::{self, ArchiveFormat, ArchiveLimits};
 use stead_fs::patch::{self, Patch};
 use stead_fs::{
-    Content, Digest, DiskFs, DiskSnapshot, Durability, Filesystem, FsError, Kind, PathRules, Recursion, Snapshot, Walk,
-    WorkspacePath, WriteMode, copy_sparse,
+    Content, ContentHash, DiskFs, DiskSnapshot, Durability, Filesystem, FsError, Kind, PathRules, Recursion, Snapshot,
+    Walk, WorkspacePath, WriteMode, copy_sparse,
 };
 
 use super::Compared;
@@ -222,7 +222,7 @@ fn check_match(files: &DiskFs, path: &WorkspacePath, if_match: Option<&str>) -> 
 }
 
 /// Returns the hash of a file; `None` if it does not exist.
-pub(super) fn hash_of(files: &DiskFs, path: &WorkspacePath) -> Result<Option<Digest>, GuestError> {
+pub(super) fn hash_of(files: &DiskFs, path: &WorkspacePath) -> Result<Option<ContentHash>, GuestError> {
     match files.hash(path) {
         Ok(hash) => Ok(Some(hash)),
         Err(FsError::NotFound { .. }) => Ok(None),

@@ -4,7 +4,7 @@ use std::io;
 
 use serde::{Deserialize, Serialize};
 use stead_fs::archive::ArchiveError;
-use stead_fs::{Digest, FsError};
+use stead_fs::{ContentHash, FsError};
 
 /// An error of the guest. The server only evaluates `kind`. `message` is for people.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,12 +62,12 @@ pub enum GuestErrorKind {
     /// The file has changed. `current` is its hash now; `None` if it is gone.
     Stale {
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        current: Option<Digest>,
+        current: Option<ContentHash>,
     },
     /// The request creates a file that exists.
     Present {
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        current: Option<Digest>,
+        current: Option<ContentHash>,
     },
     DigestMismatch,
     ArchiveAmbiguous,
@@ -135,7 +135,7 @@ impl GuestError {
         Self { kind, message: message.into() }
     }
 
-    pub(crate) fn stale(current: Option<Digest>) -> Self {
+    pub(crate) fn stale(current: Option<ContentHash>) -> Self {
         let message = match &current {
             Some(hash) => format!("the hash of the file is {hash} now"),
             None => "the file is gone".to_owned(),
@@ -143,7 +143,7 @@ impl GuestError {
         Self::new(GuestErrorKind::Stale { current }, message)
     }
 
-    pub(crate) fn present(current: Digest) -> Self {
+    pub(crate) fn present(current: ContentHash) -> Self {
         let message = format!("the file exists, its hash is {current}");
         Self::new(GuestErrorKind::Present { current: Some(current) }, message)
     }
@@ -254,7 +254,7 @@ mod tests {
 
     #[test]
     fn the_hash_of_a_stale_file_travels_as_a_field() {
-        let hash = Digest::of(b"now");
+        let hash = ContentHash::of(b"now");
         let sent = serde_json::to_value(Answer::Failed(GuestError::stale(Some(hash)))).unwrap();
         assert_eq!((&sent["is"], &sent["code"], &sent["current"]), (&json!("failed"), &json!("stale"), &json!(hash)));
         assert_eq!(received(sent).kind, GuestErrorKind::Stale { current: Some(hash) });
@@ -264,7 +264,7 @@ mod tests {
 
     #[test]
     fn refusals_of_a_guest_from_before_an_upgrade_are_understood() {
-        let hash = Digest::of(b"now");
+        let hash = ContentHash::of(b"now");
         let old =
             |code: &str, message: String| received(json!({"is": "failed", "code": code, "message": message})).kind;
         assert_eq!(old("stale", hash.to_string()), GuestErrorKind::Stale { current: Some(hash) });

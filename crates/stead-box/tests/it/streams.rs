@@ -9,7 +9,7 @@ use stead_box::protocol::{
     Answer, FileAsk, GuestErrorKind, IfMissing, IfThere, Input, NewContent, Stream, TerminalSize, ToolCall, ToolLimits,
 };
 use stead_box::{BoxError, Connection, Followed, InputEnd, RunningBox};
-use stead_fs::Digest;
+use stead_fs::ContentHash;
 
 use crate::home::{Home, Running, text};
 
@@ -191,7 +191,7 @@ pub(crate) fn whole_files_go_in_and_out(home: &Home) {
         matches!(ask(open("d/big.bin"), Some(&out)).unwrap().0, Answer::Opened { stat, .. } if stat.size == 20_000_000)
     );
     assert!(back(out) == content);
-    let current = Some(Digest::of(&content));
+    let current = Some(ContentHash::of(&content));
     assert_eq!(kind(ask(put("d/big.bin", IfThere::Refuse), Some(&lend(b"")))), GuestErrorKind::Present { current });
     sandbox.says("mkfifo pipe; ln -s /proc/self/environ link; truncate -s 100G hole");
     for path in ["pipe", "link", "missing", "../../etc/passwd"] {
@@ -220,7 +220,7 @@ pub(crate) fn whole_files_go_in_and_out(home: &Home) {
 
 pub(crate) fn several_files_are_put_together_or_not_at_all(home: &Home) {
     let sandbox = home.start();
-    let hash = |text: &str| Some(Digest::of(text.as_bytes()).to_string());
+    let hash = |text: &str| Some(ContentHash::of(text.as_bytes()).to_string());
     let content = |path: &str, bytes, replaces| NewContent { path: path.to_owned(), bytes, replaces };
     let put = |files: Vec<NewContent>, bytes: &[u8]| {
         sandbox.connect().files(FileAsk::PutAll { files }, Some(&lend(bytes))).unwrap().0
@@ -232,7 +232,7 @@ pub(crate) fn several_files_are_put_together_or_not_at_all(home: &Home) {
     sandbox.says("echo -n old > old; mkdir dir");
     let good = [content("new/er", 3, None), content("old", 4, hash("old"))];
     let stale = |current| GuestErrorKind::Stale { current };
-    let old = Some(Digest::of(b"old"));
+    let old = Some(ContentHash::of(b"old"));
     for (bad, kind) in [
         (content("dir", 1, None), GuestErrorKind::IsDirectory),
         (content("old", 1, None), stale(old)),

@@ -14,7 +14,7 @@ use super::options::Options;
 use crate::Name;
 use crate::config::Bounded;
 use crate::env::Env;
-use crate::parse::{Fields, Place, Read};
+use crate::parse::{FieldPath, Fields, Read};
 use crate::registry::ContentBinding;
 
 /// The content part of an agent type.
@@ -71,7 +71,7 @@ impl RunDefaults {
 }
 
 impl Read for RunDefaults {
-    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
+    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
         let mut fields = Fields::of(value, at)?;
         let provider = fields.optional::<Bounded<1, 128>>("provider").map(|text| text.0);
         let model = fields.optional::<Bounded<1, 256>>("model").map(|text| text.0);
@@ -106,7 +106,7 @@ fn env_is_empty(env: &Env) -> bool {
 }
 
 impl Read for McpServer {
-    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
+    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
         let mut fields = Fields::of(value, at)?;
         let texts = |texts: Vec<Bounded<1, 4096>>| texts.into_iter().map(|text| text.0).collect::<Vec<_>>();
         let command = texts(fields.or("command", Vec::new()));
@@ -139,7 +139,7 @@ impl Read for McpServer {
 }
 
 impl Read for ContentConfig {
-    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
+    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
         let mut fields = Fields::of(value, at)?;
         let config = Self {
             workspace: fields.optional("workspace"),
@@ -164,7 +164,7 @@ impl Read for ContentConfig {
 struct Bound(Option<Operation>);
 
 impl Read for Bound {
-    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
+    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
         if value.is_null() { Some(Self(None)) } else { Operation::read(value, at).map(|bound| Self(Some(bound))) }
     }
 }
@@ -172,7 +172,7 @@ impl Read for Bound {
 struct Servers(BTreeMap<Name, McpServer>);
 
 impl Read for Servers {
-    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
+    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
         let mut servers = BTreeMap::new();
         for (name, server) in BTreeMap::<String, McpServer>::read(value, at)? {
             match name.parse::<Name>() {

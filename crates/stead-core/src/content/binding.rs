@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::Name;
 use crate::config::Bounded;
-use crate::parse::{Fields, Place, Read, words};
+use crate::parse::{FieldPath, Fields, Read, words};
 use crate::tool::ToolName;
 
 /// The operation that a tool call runs.
@@ -70,7 +70,7 @@ impl Operation {
 impl Read for Operation {
     /// Reads one of four forms: the name of a tool, an object with `tool` or `content`, one with
     /// `mcp` and `tool`, or one with `kind`. The server answers in the last form.
-    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
+    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
         if value.is_string() {
             return ToolName::read(value, at).map(|tool| Self::Tool { tool, adapter: Adapter::Plain });
         }

@@ -5,16 +5,24 @@
 //! files thus makes no decisions, and the same tree always compiles to the same bytes or the same
 //! faults.
 
+pub mod catalog;
+pub mod fault;
+pub mod index;
+pub mod json;
+pub mod pack;
+pub mod path;
+pub mod schema;
+
 use std::collections::BTreeMap;
 
-use super::catalog::{Catalog, CatalogEntry, Descriptor};
-use super::fault::{Fault, Stage};
-use super::index::{INDEX, Index};
-use super::json::{self, Located};
-use super::message::{IMAGES, Message, Part, Role};
-use super::options::{Options, ToolChoice};
-use super::pack::{Context, Pack, Template, TemplateSource};
-use super::path::ContentPath;
+use self::catalog::{Catalog, CatalogEntry, Descriptor};
+use self::fault::{Fault, Stage};
+use self::index::{INDEX, Index};
+use self::json::Located;
+use self::pack::{Context, Pack, Template, TemplateSource};
+use self::path::ContentPath;
+use crate::content::message::{IMAGES, Message, Part, Role};
+use crate::content::options::{Options, ToolChoice};
 
 /// The properties of a file that are known without reading it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,7 +86,7 @@ pub struct CompiledCatalog {
 pub struct CompiledTool {
     pub descriptor: Descriptor,
     /// The position of the description, for faults found by later checks.
-    pub place: Fault,
+    pub position: Fault,
 }
 
 pub const LEGACY_WARNING: &str = "legacy_tools_scan";
@@ -287,7 +295,7 @@ impl<'a> Pass<'a> {
             let field = format!("{prefix}[{number}]");
             let tool = match entry {
                 CatalogEntry::Inline(descriptor) => {
-                    Some(CompiledTool { descriptor: *descriptor, place: by.fault(&field, "").1 })
+                    Some(CompiledTool { descriptor: *descriptor, position: by.fault(&field, "").1 })
                 }
                 CatalogEntry::Path(path) => self.descriptor(&path, &by, &field),
             };
@@ -301,7 +309,7 @@ impl<'a> Pass<'a> {
         let text = self.referred(path, by, field)?;
         let located = self.json(path, text, by.stage)?;
         let descriptor = self.read::<Descriptor>(path, &located, by.stage)?;
-        Some(CompiledTool { descriptor, place: located.fault(path.as_str(), "", "") })
+        Some(CompiledTool { descriptor, position: located.fault(path.as_str(), "", "") })
     }
 
     /// Adds a tool unless the catalog has one with the same vendor name, which a vendor could not
@@ -345,7 +353,7 @@ impl<'a> Pass<'a> {
             };
             let Some(located) = self.json(&path, text, Stage::ToolCatalog) else { continue };
             let Some(descriptor) = self.read::<Descriptor>(&path, &located, Stage::ToolCatalog) else { continue };
-            let tool = CompiledTool { descriptor, place: located.fault(path.as_str(), "", "") };
+            let tool = CompiledTool { descriptor, position: located.fault(path.as_str(), "", "") };
             self.add_tool(&mut tools, tool, |message| {
                 (Stage::ToolCatalog, located.fault(path.as_str(), "name", message))
             });

@@ -48,7 +48,7 @@ pub enum ContentCommand {
     StartRun(Box<StartRun>),
     StartStep {
         run: RunId,
-        said: Option<MessagesRef>,
+        messages: Option<MessagesRef>,
         overrides: Box<StepOverrides>,
     },
     EndRun {
@@ -122,13 +122,13 @@ pub(crate) fn decide(
             sync(state, session, requested)
         }
         ContentCommand::ResumeSync => {
-            let open = session.content.sync.as_ref().ok_or(Rejection::OutOfTurn { what: "no sync is open" })?;
+            let open = session.content.sync.as_ref().ok_or(Rejection::NotDue { what: "no sync is open" })?;
             let effect = ContentEffect::Read { sync: open.seq, requested: Box::new(open.requested.clone()) };
             Ok(Step { events: Vec::new(), effect: Some(Effect::Content(effect)) })
         }
         ContentCommand::Apply { mode } => apply(session, mode, actor),
         ContentCommand::StartRun(start) => start_run(session, *start, actor),
-        ContentCommand::StartStep { run, said, overrides } => start_step(session, run, said, *overrides),
+        ContentCommand::StartStep { run, messages, overrides } => start_step(session, run, messages, *overrides),
         ContentCommand::EndRun { run, end, code, detail } => {
             active_run(session, run)?;
             let ended = Box::new(RunEnded { run, code, detail, actor: actor.clone() });
@@ -275,7 +275,7 @@ fn active_run(session: &Session, run: RunId) -> Result<&Run, Rejection> {
 fn start_step(
     session: &Session,
     id: RunId,
-    said: Option<MessagesRef>,
+    messages: Option<MessagesRef>,
     overrides: StepOverrides,
 ) -> Result<Step, Rejection> {
     let run = active_run(session, id)?;
@@ -286,10 +286,10 @@ fn start_step(
     let mut events: Vec<Event> = adopt(content, ApplyPoint::StepBoundary, Some(run)).into_iter().collect();
     let now = after(content, &events);
     let snapshot = now.in_use();
-    let inputs = materialize_workspace_step_inputs(snapshot, run, &overrides, said.as_ref())?;
+    let inputs = materialize_workspace_step_inputs(snapshot, run, &overrides, messages.as_ref())?;
     let params = materialize_llm_generate_params_with_workspace(inputs, run, &overrides)?;
     let (step, snapshot, inputs_hash) = (run.step + 1, snapshot.map(Snapshot::reference), params.hash());
-    let started = StepStarted { run: id, step, messages: said, overrides, snapshot: snapshot.clone(), inputs_hash };
+    let started = StepStarted { run: id, step, messages, overrides, snapshot: snapshot.clone(), inputs_hash };
     events.push(Event::StepStarted(Box::new(started)));
     let effect = ContentEffect::Materialize { run: id, step, snapshot, params: Box::new(params) };
     Ok(Step { events, effect: Some(Effect::Content(effect)) })

@@ -10,7 +10,7 @@ use super::snapshot::{Snapshot, SnapshotRef};
 use crate::actor::Actor;
 use crate::config::Bounded;
 use crate::event::Answer;
-use crate::parse::{Fields, Place, Read, words};
+use crate::parse::{FieldPath, Fields, Read, words};
 use crate::{CallId, Name, RunId};
 
 words!(
@@ -58,7 +58,7 @@ impl SyncTarget {
 }
 
 impl Read for SyncTarget {
-    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
+    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
         let mut fields = Fields::of(value, at)?;
         let target = Self {
             workspace: fields.optional("workspace"),
@@ -262,7 +262,7 @@ pub enum EventRequest {
 }
 
 impl Read for EventRequest {
-    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
+    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
         let mut fields = Fields::of(value, at)?;
         let kind = fields.required::<String>("type")?;
         let request = match kind.as_str() {

@@ -10,7 +10,7 @@ use super::message::{Message, Role};
 use super::options::Options;
 use super::snapshot::Snapshot;
 use crate::config::Bounded;
-use crate::parse::{Fields, Place, Read, words};
+use crate::parse::{FieldPath, Fields, Read, words};
 use crate::{RunId, Timestamp};
 
 words!(
@@ -93,7 +93,7 @@ pub struct RunRequest {
 }
 
 impl Read for RunRequest {
-    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
+    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
         let mut fields = Fields::of(value, at)?;
         let request = Self {
             provider: fields.optional::<Bounded<1, 128>>("provider").map(|text| text.0),
@@ -120,7 +120,7 @@ fn name(fields: &mut Fields<'_, '_>, key: &'static str) -> Option<String> {
 struct Input(Vec<Message>);
 
 impl Read for Input {
-    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
+    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
         match value {
             Value::String(text) => Some(Self(vec![Message::text(Role::User, text)])),
             Value::Array(_) => Vec::read(value, at).map(Self),
@@ -137,7 +137,7 @@ pub struct StepRequest {
 }
 
 impl Read for StepRequest {
-    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
+    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
         let mut fields = Fields::of(value, at)?;
         for fixed in ["provider", "model"] {
             if fields.has(fixed) {
@@ -172,7 +172,7 @@ pub struct EndRequest {
 }
 
 impl Read for EndRequest {
-    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
+    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
         let mut fields = Fields::of(value, at)?;
         let code = fields.optional::<Bounded<1, 128>>("code").map(|text| text.0);
         let detail = fields.optional::<Bounded<0, 65_536>>("detail").map(|text| text.0);
@@ -226,7 +226,7 @@ pub struct CallRequest {
 }
 
 impl Read for CallRequest {
-    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
+    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
         let mut fields = Fields::of(value, at)?;
         let name = fields.required::<Bounded<1, 128>>("name");
         let arguments = fields.or("arguments", Value::Object(serde_json::Map::new()));

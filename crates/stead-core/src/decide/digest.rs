@@ -50,9 +50,9 @@ pub(super) fn clear(session: &Session, section_key: Name, actor: &Actor) -> Resu
 /// Warns that a requested digest does not exist, once per key and for at most [`MAX_KEYS`] keys.
 pub(super) fn miss(session: &Session, section_key: &Name) -> Step {
     let message = format!("there is no digest '{section_key}'; generate one, or set one");
-    let said = session.warnings.iter().filter(|warning| warning.code == MISSING);
-    let known = said.clone().any(|warning| warning.message == message);
-    let quiet = known || said.count() >= MAX_KEYS || session.status != Status::Active;
+    let raised = session.warnings.iter().filter(|warning| warning.code == MISSING);
+    let known = raised.clone().any(|warning| warning.message == message);
+    let quiet = known || raised.count() >= MAX_KEYS || session.status != Status::Active;
     let events = if quiet { Vec::new() } else { vec![super::warning(MISSING, message)] };
     Step { events, effect: None }
 }

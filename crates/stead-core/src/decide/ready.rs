@@ -7,7 +7,7 @@ use super::warning;
 use crate::box_facts::Allowances;
 use crate::config::ProviderName;
 use crate::event::{Event, Failure};
-use crate::rewind::Point;
+use crate::rewind::Checkpoint;
 use crate::session::{Session, Status, Warning, Workspace};
 use crate::spec::WorkspaceSpec;
 
@@ -22,16 +22,16 @@ pub(super) fn ready(
     session: &Session,
     workspace: &Workspace,
     spec: &WorkspaceSpec,
-    point: Option<Point>,
+    checkpoint: Option<Checkpoint>,
     warnings: &[Failure],
 ) -> Vec<Event> {
     let (Status::Provisioning, Some(provider)) = (session.status, workspace.provider) else { return Vec::new() };
     let mut events: Vec<Event> = fell_back(workspace, provider).into_iter().collect();
     events.extend(not_enforced(workspace, spec, provider));
     events.extend(shared_allowances(workspace));
-    events.extend(left_out(workspace, spec));
+    events.extend(omitted_files(workspace, spec));
     events.extend(warnings.iter().map(|left| warning(&left.code, left.message.clone())));
-    events.push(Event::WorkspaceReady { attempt: workspace.attempt, provider, point });
+    events.push(Event::WorkspaceReady { attempt: workspace.attempt, provider, point: checkpoint });
     events.push(Event::SessionActivated { degraded: false });
     events
 }
@@ -55,7 +55,7 @@ fn shared_allowances(workspace: &Workspace) -> Option<Event> {
 }
 
 /// Warnings about files that the checkout omits. A clone gets none, because its source had them.
-fn left_out<'a>(workspace: &'a Workspace, spec: &WorkspaceSpec) -> impl Iterator<Item = Event> + use<'a> {
+fn omitted_files<'a>(workspace: &'a Workspace, spec: &WorkspaceSpec) -> impl Iterator<Item = Event> + use<'a> {
     let own = spec.brought.is_none();
     let checkout = workspace.report.checkout.iter().filter(move |_| own);
     checkout.flat_map(|checkout| &checkout.warnings).map(|left| warning(&left.code, left.message.clone()))

@@ -10,12 +10,12 @@ use crate::tool::ToolName;
 use crate::{CallId, SnapshotId};
 
 /// Returns the checkpoint at event `to`, if the actor may change files.
-pub fn may_go_back(state: &State, session: &Session, to: u64, actor: &Actor) -> Result<SnapshotId, Rejection> {
+pub fn may_rewind_to(state: &State, session: &Session, to: u64, actor: &Actor) -> Result<SnapshotId, Rejection> {
     may_use(session, ToolName::Write, actor)?;
     if to == 0 || to > state.seq {
         return Err(Rejection::NoEvent { to, last: state.seq });
     }
-    session.trail.find(to).map_err(Rejection::NoPoint)
+    session.checkpoints.find(to).map_err(Rejection::NoCheckpoint)
 }
 
 pub(super) fn rewind(
@@ -26,7 +26,7 @@ pub(super) fn rewind(
     before: SnapshotId,
     actor: &Actor,
 ) -> Result<Step, Rejection> {
-    let snapshot = may_go_back(state, session, to, actor)?;
+    let snapshot = may_rewind_to(state, session, to, actor)?;
     let operation = FileOperation::Rewind { to, snapshot, before };
     let started = Event::FileOperationStarted { call, operation: operation.clone(), actor: actor.clone() };
     Ok(Step { events: vec![started], effect: Some(Effect::OperateFiles { call, operation }) })

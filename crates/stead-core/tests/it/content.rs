@@ -187,9 +187,9 @@ fn happen(live: &mut Live, happening: Happening) {
             }
         }
         Happening::Step => {
-            let said = Some(MessagesRef { digest: "said".to_owned(), messages: 1, bytes: 1 });
+            let messages = Some(MessagesRef { digest: "said".to_owned(), messages: 1, bytes: 1 });
             let command =
-                ContentCommand::StartStep { run: live.run(), said, overrides: Box::new(StepOverrides::default()) };
+                ContentCommand::StartStep { run: live.run(), messages, overrides: Box::new(StepOverrides::default()) };
             live.content(command);
         }
         Happening::Call => {

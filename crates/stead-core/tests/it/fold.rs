@@ -82,7 +82,7 @@ fn success(effect: &Effect) -> Outcome {
         Effect::CallTool { call, .. } => finished(*call),
         Effect::OperateFiles { call, .. } => operated(*call, None),
         Effect::Exec { exec, .. } => exec_finished(*exec),
-        Effect::BeginWork => Outcome::Began { point: None, warnings: Vec::new() },
+        Effect::BeginWork => Outcome::Began { checkpoint: None, warnings: Vec::new() },
         Effect::ShareWorkspace { .. } => Outcome::Created { enforced_limits: Vec::new(), made: BoxFacts::default() },
         Effect::Content(effect) => panic!("no content here: {effect:?}"),
     }

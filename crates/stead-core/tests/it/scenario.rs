@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use stead_core::capability::{FileHome, ProviderCapabilities};
+use stead_core::capability::{FileStorage, ProviderCapabilities};
 use stead_core::config::{ProviderName, ResourceLimits};
 use stead_core::parse;
 use stead_core::policy::PolicyKind;
@@ -29,7 +29,7 @@ pub(crate) fn able(sides: &[Side], policies: &[PolicyKind]) -> ProviderCapabilit
         tools: ToolName::ALL.to_vec(),
         enforced_limits: Vec::new(),
         setup_commands: true,
-        files: FileHome::Host,
+        files: FileStorage::Host,
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use insta::assert_snapshot;
 use serde_json::json;
-use stead_core::capability::{FileHome, LimitKind, ProviderCapabilities};
+use stead_core::capability::{FileStorage, LimitKind, ProviderCapabilities};
 use stead_core::config::{ProviderName, ResourceLimits};
 use stead_core::event::{FileEffect, MountReport, StepReport};
 use stead_core::policy::PolicyKind;
@@ -35,7 +35,7 @@ fn session() -> Session {
         tools: ToolName::ALL.to_vec(),
         enforced_limits: Vec::new(),
         setup_commands: true,
-        files: FileHome::Host,
+        files: FileStorage::Host,
     };
     let facts = ServerFacts {
         default_provider: ProviderName::Native,

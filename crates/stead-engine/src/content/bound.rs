@@ -1,11 +1,11 @@
 //! Carries out calls that are bound to an operation other than a workspace tool.
 
 use serde_json::{Value, json};
+use stead_core::ContentHash;
 use stead_core::SessionId;
 use stead_core::content::ContentPath;
 use stead_core::content::binding::{ContentOperation, Operation};
 use stead_core::event::{Answer, ToolFailure};
-use stead_store::Digest;
 
 use super::{mcp, tree};
 use crate::engine::Engine;
@@ -44,8 +44,8 @@ pub(crate) async fn call(
             };
             match declared {
                 Some(declared) => {
-                    let line = mcp::Line { session, server: server.clone(), declared };
-                    mcp::call(engine, &line, tool, arguments).await
+                    let key = mcp::ConnectionKey { session, server: server.clone(), declared };
+                    mcp::call(engine, &key, tool, arguments).await
                 }
                 None => failed("mcp_unavailable", format!("The agent type has no MCP server '{server}' any more.")),
             }
@@ -60,7 +60,7 @@ async fn content(
     arguments: &Value,
     root_hash: Option<&str>,
 ) -> Result<Answer, OpError> {
-    let Some(root) = root_hash.and_then(|root| root.parse::<Digest>().ok()) else {
+    let Some(root) = root_hash.and_then(|root| root.parse::<ContentHash>().ok()) else {
         return Ok(failed("no_content", "The session has no content."));
     };
     let files = tree::files(engine, root).await?;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
+use stead_core::ContentHash;
 use stead_core::Name;
 use stead_core::content::compile::{Compiled, CompiledCatalog, CompiledPack, FileFacts, Progress, Source, Text};
 use stead_core::content::conclude::ReadContent;
@@ -11,7 +12,6 @@ use stead_core::content::fault::Stage;
 use stead_core::content::message::Part;
 use stead_core::content::snapshot::{CatalogRef, PackRef};
 use stead_core::content::{ContentPath, Fault, Snapshot, SyncFault, SyncTarget, compile};
-use stead_store::Digest;
 
 use super::arguments;
 use super::tree::{self, NewFile};
@@ -116,7 +116,7 @@ fn as_text(bytes: &Bytes) -> Text {
 pub fn judge(files: &[NewFile]) -> Result<Compiled, Vec<Fault>> {
     tree::check(files)?;
     let facts =
-        |file: &NewFile| FileFacts { digest: Digest::of(&file.bytes).to_string(), size: file.bytes.len() as u64 };
+        |file: &NewFile| FileFacts { digest: ContentHash::of(&file.bytes).to_string(), size: file.bytes.len() as u64 };
     let mut source =
         Source { files: files.iter().map(|file| (file.path.clone(), facts(file))).collect(), texts: BTreeMap::new() };
     let by_path: BTreeMap<&ContentPath, &Bytes> = files.iter().map(|file| (&file.path, &file.bytes)).collect();
@@ -142,7 +142,7 @@ fn checked(progress: Progress) -> Progress {
     for tool in compiled.catalogs.values().flat_map(|catalog| &catalog.tools) {
         if let Err(message) = arguments::check_schema(&tool.descriptor) {
             let message = format!("the parameters of '{}' {message}", tool.descriptor.name);
-            faults.push((Stage::ToolCatalog, Fault { message, ..tool.place.clone() }));
+            faults.push((Stage::ToolCatalog, Fault { message, ..tool.position.clone() }));
         }
     }
     if faults.is_empty() { progress } else { Progress::Faulty(faults) }

@@ -38,7 +38,7 @@ enum McpError {
     #[error("it refused: {0}")]
     Refused(String),
     #[error("it has forgotten this session")]
-    Unheard,
+    SessionLost,
     #[error("it answered with HTTP status {0}")]
     Status(u16),
     #[error("no HTTP connection: {0}")]
@@ -49,7 +49,7 @@ pub(crate) use connections::Connections;
 
 /// The key of a connection: its session and its server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Line {
+pub(crate) struct ConnectionKey {
     pub(crate) session: SessionId,
     pub(crate) server: Name,
     /// The declared address. If the operator changes it, the key differs.
@@ -57,16 +57,16 @@ pub(crate) struct Line {
 }
 
 /// An initialised connection. Dropping it closes it.
-enum Talk {
-    Http(Box<http::Talk>),
-    Stdio(Box<stdio::Talk>),
+enum Connection {
+    Http(Box<http::Connection>),
+    Stdio(Box<stdio::Connection>),
 }
 
-impl Talk {
+impl Connection {
     async fn open(server: &McpServer) -> Result<Self, McpError> {
         match &server.url {
-            Some(url) => http::Talk::open(url, server).await.map(|talk| Self::Http(Box::new(talk))),
-            None => stdio::Talk::open(server).await.map(|talk| Self::Stdio(Box::new(talk))),
+            Some(url) => http::Connection::open(url, server).await.map(|connection| Self::Http(Box::new(connection))),
+            None => stdio::Connection::open(server).await.map(|connection| Self::Stdio(Box::new(connection))),
         }
     }
 
@@ -74,18 +74,18 @@ impl Talk {
     fn is_open(&mut self) -> bool {
         match self {
             Self::Http(_) => true,
-            Self::Stdio(talk) => talk.is_open(),
+            Self::Stdio(connection) => connection.is_open(),
         }
     }
 
     /// Calls a tool. Returns the connection if it can be used again. Cancelling the call closes it.
     async fn call(self, tool: &str, arguments: &Value) -> (Result<Value, McpError>, Option<Self>) {
         let (result, back) = match self {
-            Self::Http(talk) => {
-                let (result, talk) = talk.call(tool, arguments).await;
-                (result, talk.map(Self::Http))
+            Self::Http(connection) => {
+                let (result, connection) = connection.call(tool, arguments).await;
+                (result, connection.map(Self::Http))
             }
-            Self::Stdio(mut talk) => (talk.call(tool, arguments).await, Some(Self::Stdio(talk))),
+            Self::Stdio(mut connection) => (connection.call(tool, arguments).await, Some(Self::Stdio(connection))),
         };
         let usable = matches!(result, Ok(_) | Err(McpError::Refused(_)));
         (result, back.filter(|_| usable))
@@ -94,23 +94,23 @@ impl Talk {
 
 /// Makes one call over the kept connection. Opens a new one if there is none, or if the old one was
 /// lost before the call reached the server.
-async fn converse(engine: &Engine, line: &Line, tool: &str, arguments: &Value) -> Result<Value, McpError> {
+async fn converse(engine: &Engine, key: &ConnectionKey, tool: &str, arguments: &Value) -> Result<Value, McpError> {
     let connections = engine.connections();
-    if let Some(talk) = connections.take(line) {
-        let (result, back) = talk.call(tool, arguments).await;
-        if !matches!(result, Err(McpError::Unheard)) {
-            connections.keep(engine, line, back);
+    if let Some(connection) = connections.take(key) {
+        let (result, back) = connection.call(tool, arguments).await;
+        if !matches!(result, Err(McpError::SessionLost)) {
+            connections.keep(engine, key, back);
             return result;
         }
     }
-    let (result, back) = Talk::open(&line.declared).await?.call(tool, arguments).await;
-    connections.keep(engine, line, back);
+    let (result, back) = Connection::open(&key.declared).await?.call(tool, arguments).await;
+    connections.keep(engine, key, back);
     result
 }
 
-pub(crate) async fn call(engine: &Engine, line: &Line, tool: &str, arguments: &Value) -> Answer {
-    let patience = Duration::from_secs(line.declared.timeout_seconds);
-    let called = converse(engine, line, tool, arguments);
+pub(crate) async fn call(engine: &Engine, key: &ConnectionKey, tool: &str, arguments: &Value) -> Answer {
+    let patience = Duration::from_secs(key.declared.timeout_seconds);
+    let called = converse(engine, key, tool, arguments);
     match tokio::time::timeout(patience, called).await {
         Ok(Ok(result)) => answer(result),
         Ok(Err(error)) => failed("mcp_unavailable", format!("The MCP server could not be used: {error}.")),

@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
+use stead_core::ContentHash;
 use stead_core::content::{ContentPath, Fault};
-use stead_store::Digest;
 
 use crate::engine::Engine;
 use crate::error::OpError;
@@ -40,7 +40,7 @@ pub enum FileMode {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TreeFile {
     pub path: ContentPath,
-    pub hash: Digest,
+    pub hash: ContentHash,
     pub size: u64,
     pub mode: FileMode,
 }
@@ -54,13 +54,13 @@ struct Directory {
 #[serde(tag = "kind", rename_all = "snake_case")]
 enum Entry {
     File {
-        hash: Digest,
+        hash: ContentHash,
         size: u64,
         #[serde(default, skip_serializing_if = "FileMode::is_plain")]
         mode: FileMode,
     },
     Directory {
-        hash: Digest,
+        hash: ContentHash,
     },
 }
 
@@ -82,14 +82,14 @@ fn arrange(files: Vec<NewFile>) -> Result<BTreeMap<String, Node>, Vec<Fault>> {
     for file in files {
         let path = file.path.clone();
         let names: Vec<&str> = path.names().collect();
-        if let Err(message) = place(&mut root, &names, file) {
+        if let Err(message) = insert(&mut root, &names, file) {
             faults.push(Fault::whole(&path, message));
         }
     }
     if faults.is_empty() { Ok(root) } else { Err(faults) }
 }
 
-fn place(into: &mut BTreeMap<String, Node>, names: &[&str], file: NewFile) -> Result<(), &'static str> {
+fn insert(into: &mut BTreeMap<String, Node>, names: &[&str], file: NewFile) -> Result<(), &'static str> {
     match names {
         [] => Ok(()),
         [name] => match into.insert((*name).to_owned(), Node::File(file)) {
@@ -100,7 +100,7 @@ fn place(into: &mut BTreeMap<String, Node>, names: &[&str], file: NewFile) -> Re
         [name, rest @ ..] => {
             let node = into.entry((*name).to_owned()).or_insert_with(|| Node::Directory(BTreeMap::new()));
             match node {
-                Node::Directory(inner) => place(inner, rest, file),
+                Node::Directory(inner) => insert(inner, rest, file),
                 Node::File(_) => Err("is below a file"),
             }
         }
@@ -120,7 +120,7 @@ pub fn check(files: &[NewFile]) -> Result<(), Vec<Fault>> {
 }
 
 /// Stores a tree, leaves first. All of it is durable on return.
-pub(crate) async fn write(engine: &Engine, files: Vec<NewFile>) -> Result<Digest, OpError> {
+pub(crate) async fn write(engine: &Engine, files: Vec<NewFile>) -> Result<ContentHash, OpError> {
     let root = arrange(files).map_err(|faults| OpError::InvalidContent { faults })?;
     write_directory(engine, root).await
 }
@@ -128,7 +128,7 @@ pub(crate) async fn write(engine: &Engine, files: Vec<NewFile>) -> Result<Digest
 fn write_directory<'a>(
     engine: &'a Engine,
     nodes: BTreeMap<String, Node>,
-) -> std::pin::Pin<Box<dyn Future<Output = Result<Digest, OpError>> + Send + 'a>> {
+) -> std::pin::Pin<Box<dyn Future<Output = Result<ContentHash, OpError>> + Send + 'a>> {
     Box::pin(async move {
         let mut entries = BTreeMap::new();
         for (name, node) in nodes {
@@ -148,7 +148,7 @@ fn write_directory<'a>(
 }
 
 /// All files below a root, sorted by path.
-pub(crate) async fn files(engine: &Engine, root: Digest) -> Result<BTreeMap<ContentPath, TreeFile>, OpError> {
+pub(crate) async fn files(engine: &Engine, root: ContentHash) -> Result<BTreeMap<ContentPath, TreeFile>, OpError> {
     let mut found = BTreeMap::new();
     let mut ahead = vec![(String::new(), root)];
     while let Some((prefix, digest)) = ahead.pop() {

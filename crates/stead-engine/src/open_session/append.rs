@@ -10,10 +10,12 @@ use stead_core::{AuditKind, Event, Recorded, Rejection, Resource, State, Timesta
 use stead_store::{Admission, AuditEntry, Commit, CommitError, Head, IdempotencyClaim, NewEvent, StoreError};
 
 use super::OpenSession;
+use crate::backoff::Backoff;
 use crate::clock::Times;
+use crate::effects::checkpoints;
 use crate::error::OpError;
-use crate::pause::Pause;
-use crate::{audit, points, recover};
+use crate::journal::audit;
+use crate::recover;
 
 /// Maximum number of attempts if other processes append to the journal first.
 const RETRIES: usize = 16;
@@ -99,7 +101,7 @@ impl OpenSession {
         decide: impl Fn(&State, Handle) -> Result<Entry<T>, AppendError>,
     ) -> Result<T, OpError> {
         let (mut session, mut handle) = (self.clone(), Handle::Own);
-        let (mut pause, mut conflicts) = (Pause::new(), 0);
+        let (mut backoff, mut conflicts) = (Backoff::new(), 0);
         loop {
             let error = match session.append_once(|state| decide(state, handle)).await.map_err(OpError::from) {
                 Err(OpError::Contended) if conflicts < RETRIES => {
@@ -107,7 +109,7 @@ impl OpenSession {
                     match Self::open(&self.engine, self.id).await {
                         Ok(reopened) => (session, handle) = (reopened, Handle::Reopened),
                         Err(error) => {
-                            self.wait(retry, &mut pause, error).await?;
+                            self.wait(retry, &mut backoff, error).await?;
                         }
                     }
                     continue;
@@ -115,18 +117,18 @@ impl OpenSession {
                 Err(error @ (OpError::Store(_) | OpError::Contended)) => error,
                 done => return done,
             };
-            self.wait(retry, &mut pause, error).await?;
+            self.wait(retry, &mut backoff, error).await?;
             conflicts = 0;
         }
     }
 
     /// Waits before the next attempt. Returns the error if there is none.
-    async fn wait(&self, retry: Retry, pause: &mut Pause, error: OpError) -> Result<(), OpError> {
+    async fn wait(&self, retry: Retry, backoff: &mut Backoff, error: OpError) -> Result<(), OpError> {
         if retry != Retry::Surely || !matches!(error, OpError::Store(_) | OpError::Contended) {
             return Err(error);
         }
         tracing::warn!(session = %self.id, error = &error as &dyn std::error::Error, "cannot record yet");
-        pause.wait(&self.engine).await.map_err(|_| error)
+        backoff.wait(&self.engine).await.map_err(|_| error)
     }
 
     /// Decides and appends once. A conflict drops the cell.
@@ -196,7 +198,7 @@ impl OpenSession {
             Err(error) => return Err(error),
         }
         other_starts.iter().for_each(|(kind, reason)| audit::announce(self.id, *kind, reason));
-        points::forget(&self.engine, self, state, &after);
+        checkpoints::forget(&self.engine, self, state, &after);
         self.move_on(after, at);
         Ok(())
     }

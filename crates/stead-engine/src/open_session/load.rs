@@ -14,7 +14,7 @@ const PAGE: u32 = 512;
 /// Creates the cell of a session that is not open. The engine keeps it if the session is live.
 pub(super) async fn load_cell(engine: &Engine, id: SessionId) -> Result<Arc<Cell>, OpError> {
     if let Some(row) = engine.store().head(id).await?.filter(|row| !row.live)
-        && let Some(state) = engine.ended().get(id, row.seq)
+        && let Some(state) = engine.state_cache().get(id, row.seq)
     {
         return Ok(Cell::new(State::clone(&state)));
     }
@@ -22,7 +22,7 @@ pub(super) async fn load_cell(engine: &Engine, id: SessionId) -> Result<Arc<Cell
         let state = load(engine, id).await?;
         let (seq, live) = (state.seq, state.session.as_ref().is_some_and(|session| session.live()));
         if !live {
-            engine.ended().keep(id, Arc::new(state.clone()));
+            engine.state_cache().keep(id, Arc::new(state.clone()));
             return Ok(Cell::new(state));
         }
         let times = state.session.as_ref().map(|session| engine.clock().of_earlier_run(session));

@@ -15,7 +15,7 @@ use crate::fixture::{Fixture, admin};
 
 async fn put(fixture: &Fixture, id: SessionId, path: &str, bytes: &[u8]) {
     let place =
-        ops::Place { path: path.to_owned(), if_match: None, existing: Existing::Replace, parents: Parents::Make };
+        ops::PutTarget { path: path.to_owned(), if_match: None, existing: Existing::Replace, parents: Parents::Make };
     let put = ops::put_file(&fixture.engine, &admin(), id, place, bytes).await.unwrap();
     assert_eq!(put.bytes, bytes.len() as u64);
 }
@@ -188,7 +188,7 @@ async fn what_an_agent_may_not_do_with_tools_it_may_not_do_with_bytes() {
     put(&fixture, id, "a", b"one").await;
     let agent = stead_core::Actor::Session { session: id };
     let place =
-        ops::Place { path: "a".to_owned(), if_match: None, existing: Existing::Replace, parents: Parents::Make };
+        ops::PutTarget { path: "a".to_owned(), if_match: None, existing: Existing::Replace, parents: Parents::Make };
     let refused = ops::put_file(&fixture.engine, &agent, id, place, &b"two"[..]).await.unwrap_err();
     assert!(matches!(refused, OpError::Rejected(_)), "{refused}");
     assert!(ops::open_path(&fixture.engine, &agent, id, "a").await.is_ok());

@@ -2,7 +2,8 @@
 
 use std::io;
 
-use crate::digest::Digest;
+use stead_core::ContentHash;
+
 use crate::error::FsError;
 use crate::path::WorkspacePath;
 
@@ -10,7 +11,7 @@ use crate::path::WorkspacePath;
 #[non_exhaustive]
 pub enum ArchiveError {
     #[error("the archive's digest is {actual}, not {expected}")]
-    Digest { expected: Digest, actual: Digest },
+    Digest { expected: ContentHash, actual: ContentHash },
     #[error("the archive is damaged: {reason}")]
     Damaged { reason: String },
     /// Another reader may find other files in it.

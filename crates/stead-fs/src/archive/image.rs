@@ -15,10 +15,12 @@ mod write;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 
+use stead_core::ContentHash;
+
 use super::meter::Meter;
 use super::{ArchiveEntry, ArchiveError, ArchiveFormat, ArchiveLimits, Body, LinkTargets, tape};
-use crate::digest::Digest;
 use crate::disk::DiskFs;
+use crate::hash_reader::hash_reader;
 use merge::{Listed, Tree, What};
 use section::Section;
 
@@ -29,7 +31,7 @@ pub const LIMITS: ArchiveLimits =
 /// An opened image, checked as far as its names and digests allow.
 pub struct Image {
     /// For an OCI image the digest of its manifest, for other archives the digest of their bytes.
-    pub digest: Digest,
+    pub digest: ContentHash,
     /// Environment that the image sets for every process.
     pub env: Vec<(String, String)>,
     layers: Vec<Layer>,
@@ -68,7 +70,7 @@ impl Image {
     /// read from there.
     pub fn open(mut archive: File, mut spool: File, limits: &ArchiveLimits) -> Result<Self, ArchiveError> {
         archive.seek(SeekFrom::Start(0))?;
-        let given = Digest::of_reader(&mut archive)?;
+        let given = hash_reader(&mut archive)?;
         let length = archive.seek(SeekFrom::End(0))?;
         let mut archive = match format(&mut archive)? {
             ArchiveFormat::Zip => return Err(damaged("an image is a tar or an OCI archive, not a zip")),

@@ -5,10 +5,11 @@ use std::io::Read;
 use std::ops::ControlFlow;
 
 use bytes::Bytes;
+use stead_core::ContentHash;
+use stead_core::content_hash::Hasher;
 
 use super::open::{link_target, stat};
 use super::{DiskFs, errno};
-use crate::digest::{Digest, Hasher};
 use crate::entry::{Kind, Listing, Permission, Stat, Written};
 use crate::error::FsError;
 use crate::filesystem::{Content, FileWriter, Filesystem, Parts, Recursion, Snapshot, Walk, Walked, WriteMode};
@@ -57,7 +58,7 @@ impl Filesystem for DiskFs {
         Ok(Content::Stream { reader: Box::new(file), size })
     }
 
-    fn hash(&self, path: &WorkspacePath) -> Result<Digest, FsError> {
+    fn hash(&self, path: &WorkspacePath) -> Result<ContentHash, FsError> {
         let (mut file, _) = self.open_file(path)?;
         let mut hasher = Hasher::default();
         let mut buffer = vec![0; 64 * 1024];
@@ -152,7 +153,7 @@ impl Filesystem for DiskFs {
         }
     }
 
-    fn tree_hash(&self) -> Result<Digest, FsError> {
+    fn tree_hash(&self) -> Result<ContentHash, FsError> {
         tree_hash::of(self)
     }
 }

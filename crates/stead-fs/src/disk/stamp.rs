@@ -7,9 +7,10 @@ use std::time::{Duration, SystemTime};
 
 use rustix::fs::{AtFlags, statat};
 use rustix::io::Errno;
+use stead_core::ContentHash;
+use stead_core::content_hash::Hasher;
 
 use super::DiskFs;
-use crate::digest::{Digest, Hasher};
 use crate::entry::Kind;
 use crate::error::FsError;
 use crate::filesystem::Walk;
@@ -23,7 +24,7 @@ impl DiskFs {
     /// A hash over the names, inodes, modes, sizes and change times of all entries. It changes
     /// whenever a reachable file changes, because no process can set a file's change time. `None`
     /// if an entry changed just now.
-    pub fn stamp(&self) -> Result<Option<Digest>, FsError> {
+    pub fn stamp(&self) -> Result<Option<ContentHash>, FsError> {
         let mut hasher = Hasher::default();
         let mut latest = 0_i128;
         let mut sees = |directory: std::os::fd::BorrowedFd<'_>, name: &[u8]| {

@@ -11,12 +11,12 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 
 use rustix::fs::{Mode, fchmod, fstat, fsync, ftruncate};
+use stead_core::content_hash::Hasher;
 
 use super::create::{Made, inherit_owner, split};
 use super::open::{Found, reopen_file};
 use super::temporary::Temporary;
 use super::{DiskFs, Durability, errno};
-use crate::digest::Hasher;
 use crate::entry::{Kind, Written};
 use crate::error::FsError;
 use crate::filesystem::{FileWriter, Part, Parts, WriteMode};

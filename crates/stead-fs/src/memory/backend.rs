@@ -3,12 +3,12 @@
 use std::ops::ControlFlow;
 
 use bytes::Bytes;
+use stead_core::ContentHash;
 
 use super::MemoryFs;
 use super::tree::{Node, Seen};
 use super::writer::MemoryWriter;
 use crate::change::Change;
-use crate::digest::Digest;
 use crate::entry::{Entry, Kind, Listing, Permission, Stat, Written};
 use crate::error::FsError;
 use crate::filesystem::{Content, FileWriter, Filesystem, Part, Parts, Recursion, Snapshot, Walk, Walked, WriteMode};
@@ -46,7 +46,7 @@ impl Filesystem for MemoryFs {
         }
     }
 
-    fn hash(&self, path: &WorkspacePath) -> Result<Digest, FsError> {
+    fn hash(&self, path: &WorkspacePath) -> Result<ContentHash, FsError> {
         Ok(self.file(path)?.hash())
     }
 
@@ -177,7 +177,7 @@ impl Filesystem for MemoryFs {
         Ok(())
     }
 
-    fn tree_hash(&self) -> Result<Digest, FsError> {
+    fn tree_hash(&self) -> Result<ContentHash, FsError> {
         Ok(self.root.hash())
     }
 }

@@ -1,18 +1,19 @@
 //! The Merkle hash of the tree, in the form of `tree_hash.rs`. Each node caches its own.
 
+use stead_core::ContentHash;
+
 use super::tree::{Directory, File, Node};
-use crate::digest::Digest;
 use crate::tree_hash::{DirectoryHash, HashedEntry};
 
 impl File {
-    pub(super) fn hash(&self) -> Digest {
-        *self.hash.get_or_init(|| Digest::of(&self.content))
+    pub(super) fn hash(&self) -> ContentHash {
+        *self.hash.get_or_init(|| ContentHash::of(&self.content))
     }
 }
 
 impl Directory {
     /// The recursion is as deep as the tree, at most [`super::MemoryFs::MAX_DEPTH`].
-    pub(super) fn hash(&self) -> Digest {
+    pub(super) fn hash(&self) -> ContentHash {
         *self.hash.get_or_init(|| {
             let mut hash = DirectoryHash::new();
             for (name, node) in &self.entries {
@@ -28,7 +29,7 @@ impl Node {
         match self {
             Self::File(file) => HashedEntry::File(file.permission, file.hash()),
             Self::Directory(directory) => HashedEntry::Directory(directory.hash()),
-            Self::Link(link) => HashedEntry::Link(Digest::of(&link.target)),
+            Self::Link(link) => HashedEntry::Link(ContentHash::of(&link.target)),
         }
     }
 }

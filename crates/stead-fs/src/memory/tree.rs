@@ -4,8 +4,8 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use imbl::OrdMap;
+use stead_core::ContentHash;
 
-use crate::digest::Digest;
 use crate::entry::{Kind, Permission, Stat};
 
 #[derive(Clone)]
@@ -15,7 +15,7 @@ pub(super) struct File {
     pub(super) version: u64,
     pub(super) created_at: i64,
     pub(super) updated_at: i64,
-    pub(super) hash: OnceLock<Digest>,
+    pub(super) hash: OnceLock<ContentHash>,
 }
 
 #[derive(Clone)]
@@ -29,7 +29,7 @@ pub(super) struct Directory {
     pub(super) entries: OrdMap<Arc<[u8]>, Node>,
     pub(super) created_at: i64,
     /// This and `used_bytes` are caches, dropped when something in or below the directory changes.
-    pub(super) hash: OnceLock<Digest>,
+    pub(super) hash: OnceLock<ContentHash>,
     pub(super) used_bytes: OnceLock<u64>,
 }
 

@@ -1,7 +1,9 @@
 //! A fingerprint that is equal for equal mounts: every field, and every copied byte.
 
+use stead_core::ContentHash;
+use stead_core::content_hash::Hasher;
+
 use super::{HostMount, MountError};
-use crate::digest::{Digest, Hasher};
 use crate::entry::Permission;
 use crate::path::WorkspacePath;
 
@@ -14,7 +16,7 @@ impl ContentDigest {
         self.entry(b'd', path);
     }
 
-    pub(super) fn file(&mut self, path: &WorkspacePath, permission: Permission, hash: Digest) {
+    pub(super) fn file(&mut self, path: &WorkspacePath, permission: Permission, hash: ContentHash) {
         self.entry(if permission == Permission::Executable { b'x' } else { b'f' }, path);
         self.0.update(hash.as_bytes());
     }
@@ -26,14 +28,14 @@ impl ContentDigest {
         self.0.update(bytes);
     }
 
-    pub(super) fn finish(self) -> Digest {
+    pub(super) fn finish(self) -> ContentHash {
         self.0.finish()
     }
 }
 
-pub(super) fn fingerprint(mounts: &[HostMount], contents: &[Digest]) -> Result<Digest, MountError> {
-    let described: Vec<(&HostMount, &Digest)> = mounts.iter().zip(contents).collect();
+pub(super) fn fingerprint(mounts: &[HostMount], contents: &[ContentHash]) -> Result<ContentHash, MountError> {
+    let described: Vec<(&HostMount, &ContentHash)> = mounts.iter().zip(contents).collect();
     // Fields are written in the order of the type, so equal mounts give equal text.
     let text = serde_json::to_vec(&described).map_err(MountError::Describe)?;
-    Ok(Digest::of(&text))
+    Ok(ContentHash::of(&text))
 }

@@ -7,10 +7,11 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
+use stead_core::ContentHash;
+
 use super::links::leads_out;
 use super::placing::place;
 use super::sections::{self, Mode, Section, Step};
-use crate::digest::Digest;
 use crate::entry::{Kind, Permission};
 use crate::error::FsError;
 use crate::filesystem::{Content, FileWriter, Filesystem, Recursion, Walk, WriteMode};
@@ -132,7 +133,7 @@ impl<'a> Applying<'a> {
     pub fn begin_file(
         &mut self,
         path: &WorkspacePath,
-        before: Option<Digest>,
+        before: Option<ContentHash>,
     ) -> Result<(WorkspacePath, Box<dyn FileWriter + '_>), ApplyError> {
         self.check_before(path, before)?;
         let staged = self.next_staged()?;
@@ -145,13 +146,13 @@ impl<'a> Applying<'a> {
     }
 
     /// Removes a file that no patch can hold, if it has the content `before`.
-    pub fn remove_file(&mut self, path: &WorkspacePath, before: Option<Digest>) -> Result<(), ApplyError> {
+    pub fn remove_file(&mut self, path: &WorkspacePath, before: Option<ContentHash>) -> Result<(), ApplyError> {
         self.check_before(path, before)?;
         self.changes.insert(path.clone(), Becomes::Nothing);
         Ok(())
     }
 
-    fn check_before(&self, path: &WorkspacePath, before: Option<Digest>) -> Result<(), ApplyError> {
+    fn check_before(&self, path: &WorkspacePath, before: Option<ContentHash>) -> Result<(), ApplyError> {
         self.check_parents(path)?;
         let now = match self.view().entry(path)? {
             Entry::Nothing => None,

@@ -3,9 +3,9 @@
 //! Every refusal names the argument. Unknown arguments are refused, not dropped.
 
 use serde_json::{Map, Value};
+use stead_core::content_hash::{ContentHash, HashAlgorithm};
 
 use super::{FileTool, ToolError};
-use crate::digest::Digest;
 
 pub(super) struct Arguments<'a> {
     values: Option<&'a Map<String, Value>>,
@@ -122,8 +122,9 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    pub(super) fn if_match(&self) -> Result<Option<Digest>, ToolError> {
-        let parse = |text: &str| text.parse().map_err(|error| ToolError::invalid(format!("if_match: {error}.")));
+    pub(super) fn if_match(&self) -> Result<Option<ContentHash>, ToolError> {
+        let invalid = |error| ToolError::invalid(format!("if_match: {error}."));
+        let parse = |text: &str| ContentHash::parse(text, HashAlgorithm::Sha256).map_err(invalid);
         self.text("if_match")?.map(parse).transpose()
     }
 }

@@ -3,12 +3,12 @@
 use bytes::Bytes;
 use memchr::memmem::Finder;
 use serde_json::json;
+use stead_core::ContentHash;
 
 use super::arguments::Arguments;
 use super::write::{exceeds, thousands};
 use super::{Done, ToolError, apply_patch, counted, insert, target};
 use crate::change::Change;
-use crate::digest::Digest;
 use crate::filesystem::{Filesystem, WriteMode};
 use crate::limits::Limits;
 use crate::path::WorkspacePath;
@@ -65,7 +65,7 @@ pub(super) fn check_text(name: &str, text: &str, limits: &Limits) -> Result<(), 
 pub(super) fn editable(
     fs: &dyn Filesystem,
     path: &WorkspacePath,
-    if_match: Option<Digest>,
+    if_match: Option<ContentHash>,
     limits: &Limits,
 ) -> Result<Bytes, ToolError> {
     let size = fs.stat(path).map_err(target::unreadable)?.size;
@@ -74,7 +74,7 @@ pub(super) fn editable(
     }
     let content = fs.read_bytes(path).map_err(target::unreadable)?;
     if let Some(expected) = if_match {
-        let hash = Digest::of(&content);
+        let hash = ContentHash::of(&content);
         if hash != expected {
             return Err(ToolError::stale(Some(hash)));
         }

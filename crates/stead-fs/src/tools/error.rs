@@ -1,6 +1,7 @@
 //! Errors of tools.
 
-use crate::digest::Digest;
+use stead_core::ContentHash;
+
 use crate::error::FsError;
 use crate::path::{PathError, WorkspacePath};
 
@@ -36,7 +37,7 @@ impl ToolError {
     }
 
     /// `current` is `None` if the file does not exist any more.
-    pub(super) fn stale(current: Option<Digest>) -> Self {
+    pub(super) fn stale(current: Option<ContentHash>) -> Self {
         let error = Self::new("stale", "The file has changed since the hash in if_match was taken.");
         match current {
             Some(hash) => error.hinting(format!("current hash: {hash}; read the file again before changing it")),

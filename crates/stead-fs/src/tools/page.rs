@@ -3,8 +3,8 @@
 //! It needs memory for one page and one buffer, whatever the file's size.
 
 use std::io::{self, Read};
-
-use crate::digest::{Digest, Hasher};
+use stead_core::ContentHash;
+use stead_core::content_hash::Hasher;
 
 pub(super) struct Page {
     /// The page's bytes, unchanged, with line ends.
@@ -16,7 +16,7 @@ pub(super) struct Page {
     pub(super) cut: bool,
     /// True if the file contains a NUL or is not UTF-8.
     pub(super) binary: bool,
-    pub(super) hash: Digest,
+    pub(super) hash: ContentHash,
 }
 
 /// The requested lines, and the maximum number of bytes.
@@ -48,7 +48,7 @@ pub(super) fn read_page(mut reader: impl Read, window: Window) -> io::Result<Pag
 }
 
 /// Like [`read_page`], for bytes in memory with a known hash.
-pub(super) fn page_of(bytes: &[u8], window: Window, hash: Digest) -> Page {
+pub(super) fn page_of(bytes: &[u8], window: Window, hash: ContentHash) -> Page {
     let mut scan = Scan::new(window);
     let mut text = TextCheck::default();
     text.add(bytes);
@@ -70,7 +70,7 @@ impl Scan {
         Self { window, line: 0, content: Vec::new(), cut: false, ends_in_newline: true }
     }
 
-    fn finish(mut self, text: &TextCheck, hash: Digest) -> Page {
+    fn finish(mut self, text: &TextCheck, hash: ContentHash) -> Page {
         let total_lines = self.line + usize::from(!self.ends_in_newline);
         self.trim_cut();
         let newlines = memchr::memchr_iter(b'\n', &self.content).count();

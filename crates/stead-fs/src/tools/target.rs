@@ -3,9 +3,10 @@
 //! Blanks around segments are dropped, like in the seed, unless a file of exactly that name exists.
 //! The limits of names apply only to segments that would be created.
 
+use stead_core::ContentHash;
+
 use super::ToolError;
 use super::arguments::Arguments;
-use crate::digest::Digest;
 use crate::error::FsError;
 use crate::filesystem::Filesystem;
 use crate::limits::Limits;
@@ -54,7 +55,7 @@ pub(super) fn check_new(fs: &dyn Filesystem, path: &WorkspacePath, limits: &Limi
 pub(super) fn check_match(
     fs: &dyn Filesystem,
     path: &WorkspacePath,
-    if_match: Option<Digest>,
+    if_match: Option<ContentHash>,
 ) -> Result<(), ToolError> {
     let Some(expected) = if_match else { return Ok(()) };
     match fs.hash(path) {

@@ -4,7 +4,7 @@
 use std::io::{Cursor, Write};
 
 use stead_fs::archive::{ArchiveError, ArchiveFormat, ArchiveLimits, Unpacked, export_tar, unpack};
-use stead_fs::{Digest, Filesystem, Permission, WorkspacePath, WriteMode};
+use stead_fs::{ContentHash, Filesystem, Permission, WorkspacePath, WriteMode};
 use tar::{EntryType, Header};
 
 use crate::harness::{NOW, fill, memory, on_every_backend, path};
@@ -116,7 +116,7 @@ fn every_format_unpacks_the_same(fs: &mut dyn Filesystem) {
         let empty = fs.snapshot().unwrap();
         let unpacked = open(fs, format, &bytes).unwrap();
         assert_eq!((unpacked.files, unpacked.directories, unpacked.links, unpacked.bytes), (1, 1, 1, 12), "{format:?}");
-        assert_eq!(unpacked.digest, Digest::of(&bytes));
+        assert_eq!(unpacked.digest, ContentHash::of(&bytes));
         assert_eq!(fs.read_bytes(&path("src/link")).unwrap(), "fn main() {}".as_bytes());
         hashes.push(fs.tree_hash().unwrap());
         fs.restore(&empty).unwrap();
@@ -261,8 +261,8 @@ fn digests_are_checked(fs: &mut dyn Filesystem) {
     let mut with = |expected| {
         unpack(&mut Cursor::new(&bytes), ArchiveFormat::Tar, Some(expected), &limits, fs, &path("bundle"), NOW)
     };
-    assert!(matches!(with(Digest::of(b"other")), Err(ArchiveError::Digest { .. })));
-    with(Digest::of(&bytes)).unwrap();
+    assert!(matches!(with(ContentHash::of(b"other")), Err(ArchiveError::Digest { .. })));
+    with(ContentHash::of(&bytes)).unwrap();
     assert_eq!(fs.read_bytes(&path("bundle/a")).unwrap(), "x".as_bytes());
 }
 

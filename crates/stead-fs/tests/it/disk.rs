@@ -305,7 +305,7 @@ fn grep_names_the_files_it_could_not_search_to_the_end() {
 }
 
 /// Waits until the last change is old enough for a stamp, and returns it.
-fn settled(fs: &DiskFs) -> stead_fs::Digest {
+fn settled(fs: &DiskFs) -> stead_fs::ContentHash {
     for _ in 0..3_000 {
         if let Some(stamp) = fs.stamp().unwrap() {
             return stamp;

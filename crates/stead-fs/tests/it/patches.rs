@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use stead_fs::{Digest, DiskFs, Filesystem, MemoryFs, Permission, Recursion, WriteMode, patch};
+use stead_fs::{ContentHash, DiskFs, Filesystem, MemoryFs, Permission, Recursion, WriteMode, patch};
 
 use crate::harness::{NOW, fill, path};
 
@@ -193,7 +193,7 @@ fn binary_files_are_named() {
     );
     assert_eq!(patch.unshown, [path("b")]);
     let contents = &patch.contents[&path("b")];
-    assert_eq!((contents.before, contents.after), (None, Some(Digest::of(&[0, 1, 2]))));
+    assert_eq!((contents.before, contents.after), (None, Some(ContentHash::of(&[0, 1, 2]))));
     assert!(patch.text.contains("Binary files /dev/null and b/b differ\n"));
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use stead_fs::tools::FileTool::Edit;
-use stead_fs::{Digest, Filesystem, WriteMode};
+use stead_fs::{ContentHash, Filesystem, WriteMode};
 
 use crate::harness::{NOW, err, fill, message, ok, on_every_backend, path};
 
@@ -24,7 +24,7 @@ fn unique_match(fs: &mut dyn Filesystem) {
         ("ambiguous", "old_string must match exactly once unless replace_all is true.")
     );
     let result = ok(fs, Edit, &json!({"path": "f", "old_string": "one", "new_string": "1"}));
-    assert_eq!(result, json!({"path": "f", "replacements": 1, "hash": Digest::of(b"1 two two").to_string()}));
+    assert_eq!(result, json!({"path": "f", "replacements": 1, "hash": ContentHash::of(b"1 two two").to_string()}));
 }
 
 fn replace_all(fs: &mut dyn Filesystem) {
@@ -72,7 +72,7 @@ fn replacement_cannot_fill_memory(fs: &mut dyn Filesystem) {
 
 fn if_match(fs: &mut dyn Filesystem) {
     fill(fs, &[("f", "one")]);
-    let hash = |text: &str| Digest::of(text.as_bytes()).to_string();
+    let hash = |text: &str| ContentHash::of(text.as_bytes()).to_string();
     let stale = json!({"path": "f", "old_string": "one", "new_string": "x", "if_match": hash("two")});
     assert_eq!(err(fs, Edit, &stale).code, "stale");
     ok(fs, Edit, &json!({"path": "f", "old_string": "one", "new_string": "x", "if_match": hash("one")}));

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use stead_fs::tools::FileTool;
 use stead_fs::tools::FileTool::{Ls, Read, Rm, Write};
-use stead_fs::{Digest, Filesystem, WriteMode};
+use stead_fs::{ContentHash, Filesystem, WriteMode};
 
 use crate::harness::{call, err, fill, message, ok, on_every_backend, path};
 
@@ -27,7 +27,7 @@ fn write_and_read_back(fs: &mut dyn Filesystem) {
         message(fs, Write, &json!({"path": "a/b.txt", "content": "Hello there!"})),
         "Created a/b.txt (12 bytes)."
     );
-    let hash = Digest::of(b"Hello there!").to_string();
+    let hash = ContentHash::of(b"Hello there!").to_string();
     assert_eq!(
         ok(fs, Read, &json!({"file_path": "/workspace//a/b.txt"})),
         json!({"content": "Hello there!", "hash": hash, "offset": 0, "lines": 1, "total_lines": 1,
@@ -45,7 +45,7 @@ fn write_modes(fs: &mut dyn Filesystem) {
     );
     let appended = ok(fs, Write, &json!({"path": "f", "content": "two", "mode": "append"}));
     assert_eq!(appended["bytes"], 3);
-    assert_eq!(appended["hash"], Digest::of(b"one\r\ntwo").to_string());
+    assert_eq!(appended["hash"], ContentHash::of(b"one\r\ntwo").to_string());
     assert_eq!(fs.read_bytes(&path("f")).unwrap(), "one\r\ntwo".as_bytes());
     assert_eq!(message(fs, Write, &json!({"path": "f", "content": "é", "mode": "overwrite"})), "Updated f (2 bytes).");
     assert_eq!(message(fs, Write, &json!({"path": "g", "content": "", "mode": "overwrite"})), "Created g (0 bytes).");
@@ -118,7 +118,7 @@ fn read_says_binary(fs: &mut dyn Filesystem) {
     let mut late = vec![b'a'; 100_000];
     late.extend_from_slice(b"\xc3\x28");
     for (name, bytes) in [("nul", b"a\0b".to_vec()), ("latin", b"caf\xe9\n".to_vec()), ("late", late)] {
-        let hash = Digest::of(&bytes).to_string();
+        let hash = ContentHash::of(&bytes).to_string();
         fs.write_bytes(&path(name), bytes.into(), WriteMode::Create, 0).unwrap();
         let page = ok(fs, Read, &json!({"path": name}));
         assert_eq!((&page["binary"], &page["content"], &page["hash"]), (&json!(true), &json!(""), &json!(hash)));
@@ -172,7 +172,7 @@ fn rm_counts(fs: &mut dyn Filesystem) {
 
 fn if_match(fs: &mut dyn Filesystem) {
     fill(fs, &[("f", "one")]);
-    let (right, wrong) = (Digest::of(b"one").to_string(), Digest::of(b"two").to_string());
+    let (right, wrong) = (ContentHash::of(b"one").to_string(), ContentHash::of(b"two").to_string());
     for (tool, arguments) in [
         (Write, json!({"path": "f", "content": "x", "mode": "overwrite", "if_match": wrong})),
         (Write, json!({"path": "f", "content": "x", "mode": "append", "if_match": wrong})),
@@ -188,7 +188,7 @@ fn if_match(fs: &mut dyn Filesystem) {
     );
     assert_eq!(err(fs, Rm, &json!({"path": "f", "if_match": "abc"})).code, "invalid_argument");
     ok(fs, Write, &json!({"path": "f", "content": "x", "mode": "overwrite", "if_match": right}));
-    ok(fs, Rm, &json!({"path": "f", "if_match": Digest::of(b"x").to_string()}));
+    ok(fs, Rm, &json!({"path": "f", "if_match": ContentHash::of(b"x").to_string()}));
 }
 
 fn arguments_are_checked(fs: &mut dyn Filesystem) {

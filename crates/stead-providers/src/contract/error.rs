@@ -3,7 +3,7 @@
 use stead_core::WorkspaceId;
 use stead_core::config::ProviderName;
 use stead_core::event::{Failure, SetupReport, StepReport};
-use stead_fs::Digest;
+use stead_fs::ContentHash;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ProviderError {
@@ -106,10 +106,10 @@ const SAID_CHARS: usize = 2_048;
 pub enum OperateError {
     /// The file's hash does not match the one that the caller expects.
     #[error("the file has changed: its hash is now {}", .current.map_or_else(|| "(it is gone)".to_owned(), |hash| hash.to_string()))]
-    Stale { current: Option<Digest> },
+    Stale { current: Option<ContentHash> },
     /// The caller asked for a new file, but it already exists.
     #[error("the file is there already: its hash is {current}")]
-    Present { current: Digest },
+    Present { current: ContentHash },
     #[error("the snapshot {snapshot} is not there")]
     NoSnapshot { snapshot: stead_core::SnapshotId },
     #[error("{reason}")]

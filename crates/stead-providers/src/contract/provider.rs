@@ -8,7 +8,7 @@ use stead_core::capability::ProviderCapabilities;
 use stead_core::command::CreateOrder;
 use stead_core::config::ProviderName;
 use stead_core::{SessionId, SnapshotId, Timestamp, WorkspaceId};
-use stead_fs::Digest;
+use stead_fs::ContentHash;
 
 use crate::contract::error::ProviderError;
 use crate::contract::workspace::Workspace;
@@ -160,7 +160,7 @@ pub trait ImageCache: Send + Sync {
     async fn fetch(&self, order: &CreateOrder, tell: Tell<'_>) -> Result<(), ProviderError>;
 
     /// Called when an imported image has lost its last name: the provider may delete its copy.
-    async fn forget_image(&self, digest: &Digest) -> Result<(), ProviderError>;
+    async fn forget_image(&self, digest: &ContentHash) -> Result<(), ProviderError>;
 }
 
 /// The disk usage of a provider's workspaces on this host.

@@ -11,13 +11,13 @@ use stead_core::config::ToolLimits;
 use stead_core::env::Env;
 use stead_core::event::{Answer, Existing, Failure, Parents, StepReport};
 use stead_core::plan::Action;
-use stead_core::rewind::{Point, Points, Touched};
+use stead_core::rewind::{Checkpoint, CheckpointCost, Touched};
 use stead_core::tool::ToolName;
 use stead_core::{CallId, SnapshotId, Timestamp};
 use stead_eval::Evaluator;
 use stead_fs::archive::ArchiveError;
 use stead_fs::patch::Patch;
-use stead_fs::{Content, Digest, FsError, Listing, Stat};
+use stead_fs::{Content, ContentHash, FsError, Listing, Stat};
 
 use crate::contract::error::{OperateError, ProviderError};
 use crate::contract::execs::Execs;
@@ -79,7 +79,7 @@ pub struct Done {
     /// changes.
     pub touched: Option<Touched>,
     /// The checkpoint taken afterwards, if one was asked for.
-    pub point: Option<Point>,
+    pub point: Option<Checkpoint>,
     /// Keeps the tree in the state that publishing gives it.
     pub(crate) keep: Option<Keep>,
     pub staged: Staged,
@@ -91,7 +91,7 @@ pub(crate) type Keep = Box<dyn FnOnce(SnapshotId) + Send>;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PointOrder {
     pub snapshot: SnapshotId,
-    pub points: Points,
+    pub points: CheckpointCost,
 }
 
 /// The effect of a write on its path.
@@ -198,7 +198,7 @@ pub struct GitRan {
 pub struct OpenFile {
     pub stat: Stat,
     /// Hash of the content.
-    pub hash: Digest,
+    pub hash: ContentHash,
     pub content: Content,
 }
 

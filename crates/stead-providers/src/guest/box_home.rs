@@ -8,7 +8,7 @@ use stead_core::capability::LimitKind;
 use stead_core::config::{HostMount, ProviderName};
 use stead_core::event::{Failure, StepReport};
 use stead_core::policy::MountMode;
-use stead_core::rewind::{Point, Touched};
+use stead_core::rewind::{Checkpoint, Touched};
 use stead_fs::DiskFs;
 use stead_fs::patch::Patch;
 
@@ -89,7 +89,7 @@ pub(crate) trait BoxHome: Send + Sync + 'static {
     fn stamp(&self) -> Result<Option<String>, BoxError>;
 
     /// Takes a checkpoint of the current tree, within the cost limits.
-    fn point(&self, order: PointOrder) -> Result<Point, ProviderError>;
+    fn point(&self, order: PointOrder) -> Result<Checkpoint, ProviderError>;
 
     /// All snapshots of this box.
     fn snapshots(&self) -> Result<Vec<SnapshotId>, ProviderError>;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use stead_box::protocol::NewContent;
 use stead_eval::{EvalError, FileRefusal};
-use stead_fs::{Digest, Filesystem, FsError, MemoryFs, WorkspacePath, WriteMode};
+use stead_fs::{ContentHash, Filesystem, FsError, MemoryFs, WorkspacePath, WriteMode};
 
 use super::reply::fs_error;
 use super::workspace::Inner;
@@ -14,7 +14,7 @@ use crate::contract::workspace::{ToolDone, ToolOrder};
 use crate::evaluate::{self, MOST_BYTES, WorkingCopy};
 
 /// A file's content and hash when the evaluation first read it; `None` if it did not exist.
-type Found = Option<(Vec<u8>, Digest)>;
+type Found = Option<(Vec<u8>, ContentHash)>;
 
 pub(super) fn evaluate(inner: &Inner, order: &ToolOrder) -> ToolDone {
     let mut found: BTreeMap<WorkspacePath, Found> = BTreeMap::new();

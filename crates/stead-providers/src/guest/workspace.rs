@@ -17,13 +17,13 @@ use stead_core::box_facts::BoxFacts;
 use stead_core::capability::LimitKind;
 use stead_core::event::{Answer, Existing, Failure, Parents, StepReport, ToolFailure};
 use stead_core::plan::Action;
-use stead_core::rewind::{Point, Points, Touched, Unkept};
+use stead_core::rewind::{AbsenceReason, Checkpoint, CheckpointCost, Touched};
 use stead_core::tool::ToolName;
 use stead_core::{CallId, SnapshotId, Timestamp};
 use stead_fs::archive::{self, ArchiveError, ArchiveFormat, ArchiveLimits};
 use stead_fs::patch::Patch;
 use stead_fs::tools::FileTool;
-use stead_fs::{Content, Digest, Entry, FsError, Listing, WorkspacePath};
+use stead_fs::{Content, ContentHash, Entry, FsError, Listing, WorkspacePath};
 
 use super::box_home::{BoxHome, MountOrder, mounts_fill};
 use super::execs::GuestExecs;
@@ -109,12 +109,14 @@ impl GuestWorkspace {
         }
     }
 
-    async fn keep_point(&self, order: PointOrder) -> Result<(Option<Touched>, Point), ProviderError> {
-        let Some(alone) = self.client.alone().await else { return Ok((None, Point::Unkept(Unkept::AtWork))) };
+    async fn keep_point(&self, order: PointOrder) -> Result<(Option<Touched>, Checkpoint), ProviderError> {
+        let Some(alone) = self.client.alone().await else {
+            return Ok((None, Checkpoint::Absent(AbsenceReason::AtWork)));
+        };
         let interrupted = || ProviderError::Interrupted;
         let looked = self.with_alone(|inner| inner.home.look()).await.ok_or_else(interrupted)??;
         if let Some(snapshot) = looked.same {
-            return Ok((None, Point::Kept(snapshot)));
+            return Ok((None, Checkpoint::Kept(snapshot)));
         }
         if looked.touched.is_some() {
             // The checkpoint may stop the box, which would lose the output it keeps for later
@@ -141,7 +143,7 @@ impl Inner {
     }
 
     /// Reads a file of at most `most_bytes` bytes and its hash.
-    pub(super) fn read_small(&self, path: &str, most_bytes: u64) -> Result<(Vec<u8>, Digest), BoxError> {
+    pub(super) fn read_small(&self, path: &str, most_bytes: u64) -> Result<(Vec<u8>, ContentHash), BoxError> {
         let mut copy = self.home.scratch().file().map_err(BoxError::Lost)?;
         let ask = FileAsk::Open { path: path.to_owned(), most_bytes };
         let (BoxAnswer::Opened { hash, .. }, _) = self.files(ask, Some(&copy))? else { return Err(nonsense()) };
@@ -398,7 +400,7 @@ impl Workspace for GuestWorkspace {
     }
 
     async fn point(&self, order: PointOrder, done: &mut Done) -> Result<(), ProviderError> {
-        if order.points >= Points::Layers {
+        if order.points >= CheckpointCost::Layers {
             let (touched, point) = self.keep_point(order).await?;
             (done.touched, done.point) = (touched, Some(point));
         }

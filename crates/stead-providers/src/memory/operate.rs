@@ -6,7 +6,7 @@ use std::io::{Read, Seek};
 use stead_core::Timestamp;
 use stead_core::event::{Existing, Parents};
 use stead_fs::archive::{self, ArchiveError, ArchiveFormat, ArchiveLimits};
-use stead_fs::{Change, Digest, Filesystem, FsError, MemoryFs, Recursion, WorkspacePath, WriteMode};
+use stead_fs::{Change, ContentHash, Filesystem, FsError, MemoryFs, Recursion, WorkspacePath, WriteMode};
 
 use super::compare;
 use super::tree::Kept;
@@ -77,7 +77,7 @@ fn placement_at(files: &MemoryFs, path: &WorkspacePath) -> Placement {
 }
 
 /// Returns the hash of the file at a path; `None` if there is none.
-fn current(files: &MemoryFs, path: &WorkspacePath) -> Result<Option<Digest>, OperateError> {
+fn current(files: &MemoryFs, path: &WorkspacePath) -> Result<Option<ContentHash>, OperateError> {
     match files.hash(path) {
         Ok(hash) => Ok(Some(hash)),
         Err(FsError::NotFound { .. }) => Ok(None),

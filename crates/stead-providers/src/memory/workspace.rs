@@ -14,7 +14,7 @@ use stead_core::event::{Answer, Failure, StepReport, ToolFailure};
 use stead_core::plan::Action;
 use stead_core::quantity::ByteSize;
 use stead_core::request::TaskContext;
-use stead_core::rewind::{Point, Points, Unkept};
+use stead_core::rewind::{AbsenceReason, Checkpoint, CheckpointCost};
 use stead_core::tool::ToolName;
 use stead_core::{SnapshotId, Timestamp, WorkspaceId};
 use stead_fs::archive::{self, ArchiveError};
@@ -254,19 +254,19 @@ impl Workspace for MemoryWorkspace {
     }
 
     async fn point(&self, order: PointOrder, done: &mut Done) -> Result<(), ProviderError> {
-        if order.points < Points::Free {
+        if order.points < CheckpointCost::Free {
             return Ok(());
         }
         if let Some(keep) = done.keep.take() {
             keep(order.snapshot);
-            done.point = Some(Point::Kept(order.snapshot));
+            done.point = Some(Checkpoint::Kept(order.snapshot));
         } else if done.revision.is_some() {
-            done.point = Some(Point::Unkept(Unkept::Failed));
+            done.point = Some(Checkpoint::Absent(AbsenceReason::Failed));
         } else {
             // The call changed nothing, so the tree may already be kept.
             let mut tree = self.tree.lock().await;
             if tree.kept.is_none() && !self.keeper.has_room(&tree.files, &tree.files) {
-                done.point = Some(Point::Unkept(Unkept::Failed));
+                done.point = Some(Checkpoint::Absent(AbsenceReason::Failed));
                 return Ok(());
             }
             let kept = *tree.kept.get_or_insert(order.snapshot);
@@ -274,7 +274,7 @@ impl Workspace for MemoryWorkspace {
                 self.keeper.keep(kept, tree.files.clone());
                 done.revision = Some(tree.revision);
             }
-            done.point = Some(Point::Kept(kept));
+            done.point = Some(Checkpoint::Kept(kept));
         }
         Ok(())
     }

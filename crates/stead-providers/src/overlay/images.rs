@@ -22,7 +22,7 @@ use stead_core::Timestamp;
 use stead_core::image::ImageName;
 use stead_fs::archive::ArchiveError;
 use stead_fs::archive::image::{self, Image};
-use stead_fs::{Digest, DiskFs};
+use stead_fs::{ContentHash, DiskFs};
 
 use crate::contract::error::ProviderError;
 use crate::overlay::layer_store::{ImageReport, Layer, LayerKey, LayerReport, LayerSlot, LayerStore};
@@ -37,7 +37,7 @@ const HOLDER: &str = "image-";
 pub struct ImageRecord {
     pub name: ImageName,
     /// For an OCI image the digest of its manifest, for other archives the digest of their bytes.
-    pub digest: Digest,
+    pub digest: ContentHash,
     /// Total size of all files.
     pub bytes: u64,
     pub files: u64,
@@ -77,7 +77,7 @@ pub enum ImageError {
 pub(crate) struct HeldImage {
     /// The reference as the agent type gives it.
     pub(crate) reference: String,
-    pub(crate) digest: Digest,
+    pub(crate) digest: ContentHash,
     pub(crate) layer: String,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) env: BTreeMap<String, String>,
@@ -181,7 +181,7 @@ impl Images {
     }
 
     /// Returns true if any name refers to this digest.
-    pub fn has(&self, digest: &Digest) -> bool {
+    pub fn has(&self, digest: &ContentHash) -> bool {
         self.records().is_ok_and(|records| records.iter().any(|record| record.digest == *digest))
     }
 
@@ -204,7 +204,7 @@ impl Images {
     /// Finds the image with this digest, whatever the reference means now; `None` if this server
     /// does not have it.
     pub(crate) fn look_pinned(&self, reference: &str, digest: &str) -> Result<Option<HeldImage>, ProviderError> {
-        let Ok(digest) = digest.parse::<Digest>() else { return Ok(None) };
+        let Ok(digest) = digest.parse::<ContentHash>() else { return Ok(None) };
         let (key, reference) = (key_of(&digest), reference.to_owned());
         if let Some(record) = self.records()?.into_iter().find(|record| record.digest == digest) {
             return Ok(Some(HeldImage { reference, digest, layer: record.layer, env: record.env }));
@@ -325,12 +325,12 @@ fn image_report(layer: Layer) -> Result<ImageReport, ProviderError> {
     }
 }
 
-fn key_of(digest: &Digest) -> LayerKey {
+fn key_of(digest: &ContentHash) -> LayerKey {
     LayerKey::of(KIND, &[digest.as_bytes()])
 }
 
 fn hex(name: &ImageName) -> String {
-    Digest::of(name.as_str().as_bytes()).to_string().trim_start_matches("sha256:").to_owned()
+    ContentHash::of(name.as_str().as_bytes()).to_hex()
 }
 
 fn holder(record: &ImageRecord) -> String {
@@ -338,6 +338,6 @@ fn holder(record: &ImageRecord) -> String {
 }
 
 /// Holder of one name and digest. A name that moves holds both images until the move is complete.
-fn holder_of(name: &ImageName, digest: &Digest) -> String {
-    format!("{HOLDER}{}-{}", &hex(name)[..32], &digest.to_string()["sha256:".len()..][..32])
+fn holder_of(name: &ImageName, digest: &ContentHash) -> String {
+    format!("{HOLDER}{}-{}", &hex(name)[..32], &digest.to_hex()[..32])
 }

@@ -15,7 +15,7 @@ use stead_core::command::CreateOrder;
 use stead_core::config::ProviderName;
 use stead_core::event::{Failure, StepReport};
 use stead_core::policy::MountMode;
-use stead_core::rewind::{Point, Points, Unkept};
+use stead_core::rewind::{AbsenceReason, Checkpoint, CheckpointCost};
 use stead_core::{SnapshotId, WorkspaceId};
 use stead_fs::archive::{self, ArchiveError};
 use stead_fs::mount::AllowedRoots;
@@ -400,25 +400,25 @@ impl BoxHome for OverlayBox {
         self.look_at(&mut self.turn())
     }
 
-    fn point(&self, order: PointOrder) -> Result<Point, ProviderError> {
-        if self.boxes.restart() == Restart::Noticeable && order.points < Points::Copies {
-            return Ok(Point::Unkept(Unkept::Copy));
+    fn point(&self, order: PointOrder) -> Result<Checkpoint, ProviderError> {
+        if self.boxes.restart() == Restart::Noticeable && order.points < CheckpointCost::Copies {
+            return Ok(Checkpoint::Absent(AbsenceReason::Copy));
         }
         let mut turn = self.turn();
         if self.lineage()?.bound.is_some() {
-            return Ok(Point::Unkept(Unkept::HostDirectory));
+            return Ok(Checkpoint::Absent(AbsenceReason::HostDirectory));
         }
         if std::mem::take(&mut turn.clean) {
             self.keep_layers_as(&mut turn, order.snapshot)?;
-            return Ok(Point::Kept(order.snapshot));
+            return Ok(Checkpoint::Kept(order.snapshot));
         }
-        if turn.written && !self.rest_within(&mut turn, Patience::Short)? && order.points < Points::Copies {
-            return Ok(Point::Unkept(Unkept::AtWork));
+        if turn.written && !self.rest_within(&mut turn, Patience::Short)? && order.points < CheckpointCost::Copies {
+            return Ok(Checkpoint::Absent(AbsenceReason::AtWork));
         }
         match self.keep_as(&mut turn, order.snapshot, Margin::All, Patience::None) {
             // The agent has filled its own disk. Its calls go on, but no rewind can return to them.
-            Err(ProviderError::VolumeFull) => Ok(Point::Unkept(Unkept::Failed)),
-            kept => kept.map(|()| Point::Kept(order.snapshot)),
+            Err(ProviderError::VolumeFull) => Ok(Checkpoint::Absent(AbsenceReason::Failed)),
+            kept => kept.map(|()| Checkpoint::Kept(order.snapshot)),
         }
     }
 

@@ -6,7 +6,7 @@
 
 use stead_box::BoxError;
 use stead_box::protocol::FileAsk;
-use stead_fs::Digest;
+use stead_fs::ContentHash;
 
 use super::overlay_box::{OverlayBox, into_box_error};
 use crate::guest::{BoxHome, stamp_of};
@@ -33,13 +33,13 @@ impl OverlayBox {
             }
         } else {
             // The stamp of an empty upper directory.
-            Some(Digest::of(b"").to_string())
+            Some(ContentHash::of(b"").to_string())
         };
         if below()? != before {
             return Ok(None);
         }
         let (layers, generation, _) = before;
         let layers = serde_json::to_vec(&layers).map_err(|error| BoxError::Lost(error.into()))?;
-        Ok(written.map(|written| format!("{} {generation} {written}", Digest::of(&layers))))
+        Ok(written.map(|written| format!("{} {generation} {written}", ContentHash::of(&layers))))
     }
 }

@@ -10,7 +10,7 @@ use stead_core::box_facts::BoxFacts;
 use stead_core::capability::LimitKind;
 use stead_core::config::ProviderName;
 use stead_core::event::{Failure, StepReport};
-use stead_core::rewind::{Point, Points, Unkept};
+use stead_core::rewind::{AbsenceReason, Checkpoint, CheckpointCost};
 use stead_core::{SnapshotId, WorkspaceId};
 use stead_fs::patch::Patch;
 
@@ -94,12 +94,12 @@ impl BoxHome for CopiedBox {
         stamp_of(self.connect()?.files(FileAsk::Stamp, None)?)
     }
 
-    fn point(&self, order: PointOrder) -> Result<Point, ProviderError> {
-        if order.points < Points::Copies {
-            return Ok(Point::Unkept(Unkept::Copy));
+    fn point(&self, order: PointOrder) -> Result<Checkpoint, ProviderError> {
+        if order.points < CheckpointCost::Copies {
+            return Ok(Checkpoint::Absent(AbsenceReason::Copy));
         }
         self.snapshot(order.snapshot)?;
-        Ok(Point::Kept(order.snapshot))
+        Ok(Checkpoint::Kept(order.snapshot))
     }
 
     fn snapshots(&self) -> Result<Vec<SnapshotId>, ProviderError> {

@@ -9,7 +9,7 @@ use std::io::Seek as _;
 
 use stead_core::command::CreateOrder;
 use stead_fs::archive::{self, ArchiveError};
-use stead_fs::{Digest, DiskFs, WorkspacePath};
+use stead_fs::{ContentHash, DiskFs, WorkspacePath};
 
 use super::PodmanProvider;
 use super::client::escaped;
@@ -41,7 +41,7 @@ impl PodmanProvider {
     }
 
     /// Removes the copy of an image from Podman.
-    pub(super) async fn take_back(&self, digest: &Digest) -> Result<(), ProviderError> {
+    pub(super) async fn take_back(&self, digest: &ContentHash) -> Result<(), ProviderError> {
         let name = self.lent_name(digest);
         if image::look(&self.podman.client, &name).await?.is_some() {
             self.podman.client.delete(&format!("/images/{}", escaped(&name))).await?.ok()?;
@@ -64,12 +64,7 @@ impl PodmanProvider {
         self.podman.client.send_file(&path, tar.await?).await?.ok().map(drop)
     }
 
-    fn lent_name(&self, digest: &Digest) -> String {
-        let digest = digest.to_string();
-        format!(
-            "localhost/stead/{}:{}",
-            self.podman.config.instance.to_lowercase(),
-            digest.trim_start_matches("sha256:")
-        )
+    fn lent_name(&self, digest: &ContentHash) -> String {
+        format!("localhost/stead/{}:{}", self.podman.config.instance.to_lowercase(), digest.to_hex())
     }
 }

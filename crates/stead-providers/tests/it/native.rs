@@ -203,7 +203,7 @@ fn files_go_in_and_out_and_are_compared() {
             };
             let mut text = String::new();
             reader.read_to_string(&mut text).unwrap();
-            assert_eq!((text.as_str(), opened.hash), ("two\n", stead_fs::Digest::of(b"two\n")));
+            assert_eq!((text.as_str(), opened.hash), ("two\n", stead_fs::ContentHash::of(b"two\n")));
             let listed = workspace.list("d").await.unwrap();
             assert_eq!((listed.total, listed.entries[0].path.to_string()), (1, "d/a".to_owned()));
             assert!(matches!(workspace.list("x").await, Err(stead_fs::FsError::NotFound { .. })));

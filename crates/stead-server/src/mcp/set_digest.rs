@@ -9,7 +9,7 @@ use std::sync::Arc;
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Tool, ToolAnnotations};
 use serde_json::{Value, json};
 use stead_core::digest::{BODY_CHARS, DigestScope, DigestText, SUMMARY_CHARS};
-use stead_core::parse::{self, Fields, Place, Read};
+use stead_core::parse::{self, FieldPath, Fields, Read};
 use stead_core::tool::ToolSet;
 use stead_core::{Actor, Name, Session};
 use stead_engine::ops::{self, DigestName};
@@ -61,7 +61,7 @@ struct Wish {
 }
 
 impl Read for Wish {
-    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
+    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
         let Value::Object(mut arguments) = value else { return at.fail("expected an object of arguments") };
         let named: serde_json::Map<String, Value> =
             ["section_key", "tag"].into_iter().filter_map(|key| arguments.remove_entry(key)).collect();

@@ -10,7 +10,7 @@ use http::StatusCode;
 use http::header::{CONTENT_TYPE, LOCATION};
 use serde_json::Value;
 use stead_core::content::{ContentPath, schema as published};
-use stead_core::parse::{Fields, Place, Read};
+use stead_core::parse::{FieldPath, Fields, Read};
 use stead_engine::content::NewFile;
 use stead_engine::content::tree::FileMode;
 use stead_engine::ops;
@@ -124,7 +124,7 @@ async fn body(app: &App, request: Request) -> Result<(Vec<NewFile>, [u8; 32]), P
 struct Files(Vec<NewFile>);
 
 impl Read for Files {
-    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
+    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
         let mut fields = Fields::of(value, at)?;
         let given = fields.required::<BTreeMap<String, AnyText>>("files");
         let mut files = Vec::new();
@@ -143,7 +143,7 @@ impl Read for Files {
 struct AnyText(String);
 
 impl Read for AnyText {
-    fn read(value: Value, at: &mut Place<'_>) -> Option<Self> {
+    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
         match value {
             Value::String(text) => Some(Self(text)),
             _ => at.fail("expected a string"),

@@ -186,8 +186,8 @@ pub(crate) async fn put(
     match query {
         PutQuery::File(parents) => {
             let existing = if required.absent { Existing::Refuse } else { Existing::Replace };
-            let place = ops::Place { path: text, if_match: required.if_match, existing, parents };
-            let put = ops::put_file(&app.engine, &actor, id, place, upload.reader()).await;
+            let target = ops::PutTarget { path: text, if_match: required.if_match, existing, parents };
+            let put = ops::put_file(&app.engine, &actor, id, target, upload.reader()).await;
             let put = put.map_err(|error| advise(error, parents))?;
             let mut response = placed(put.operated.placement, (&path, &put).into_wire());
             if let Ok(tag) = HeaderValue::from_str(&format!("\"{}\"", put.hash)) {

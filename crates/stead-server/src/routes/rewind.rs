@@ -41,7 +41,7 @@ pub(crate) async fn list(
     SessionPath(id): SessionPath,
     _: Query<Nothing>,
 ) -> Result<Answer<Moments>, Problem> {
-    Ok(Answer(ops::moments(&app.engine, id).await?.into_wire()))
+    Ok(Answer(ops::checkpoints(&app.engine, id).await?.into_wire()))
 }
 
 /// Show the call that last wrote or removed a file.

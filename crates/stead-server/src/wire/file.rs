@@ -53,7 +53,7 @@ impl IntoWire for patch::Contents {
     type Wire = Contents;
 
     fn into_wire(self) -> Contents {
-        let text = |digest: Option<stead_fs::Digest>| digest.map(|digest| digest.to_string());
+        let text = |digest: Option<stead_fs::ContentHash>| digest.map(|digest| digest.to_string());
         Contents { before: text(self.before), after: text(self.after), mode: self.mode }
     }
 }

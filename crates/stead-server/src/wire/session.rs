@@ -10,10 +10,10 @@ use stead_api::session::workspace::Limits;
 use stead_api::session::{Notice, Session};
 use stead_core::capability::needed_sides;
 use stead_core::policy::MountMode;
-use stead_core::rewind::{Point, Rewind};
+use stead_core::rewind::{Checkpoint, Rewind};
 use stead_core::spec::WorkspaceSpec;
 use stead_core::{SnapshotId, State};
-use stead_engine::ops::{self, Changed, Deeds, MomentView, Operated};
+use stead_engine::ops::{self, Changed, CheckpointView, Deeds, Operated};
 use stead_engine::{Deed, DeedKind};
 use stead_providers::{AllowedMode, AllowedMount};
 
@@ -131,19 +131,19 @@ impl IntoWire for Deed {
     }
 }
 
-impl IntoWire for (Rewind, Vec<MomentView>) {
+impl IntoWire for (Rewind, Vec<CheckpointView>) {
     type Wire = Moments;
 
     fn into_wire(self) -> Moments {
-        let (kept, moments) = self;
-        let moment = |MomentView { moment, deed }: MomentView| {
-            let reason = match moment.point {
-                Point::Kept(_) => None,
-                Point::Unkept(reason) => Some(reason.as_str().to_owned()),
+        let (kept, entries) = self;
+        let moment = |CheckpointView { entry, deed }: CheckpointView| {
+            let reason = match entry.checkpoint {
+                Checkpoint::Kept(_) => None,
+                Checkpoint::Absent(reason) => Some(reason.as_str().to_owned()),
             };
-            Moment { seq: moment.seq, snapshot: moment.snapshot(), reason, by: deed.into_wire() }
+            Moment { seq: entry.seq, snapshot: entry.snapshot(), reason, by: deed.into_wire() }
         };
-        Moments { points: kept.points, keep: kept.keep, items: moments.into_iter().map(moment).collect() }
+        Moments { points: kept.points, keep: kept.keep, items: entries.into_iter().map(moment).collect() }
     }
 }
 

@@ -1,13 +1,13 @@
 use std::io;
 use std::path::PathBuf;
 
-use super::Digest;
+use stead_core::ContentHash;
 
 #[derive(Debug, thiserror::Error)]
 pub enum BlobError {
     /// The file exists, but its bytes do not match its name.
-    #[error("the blob {digest} is damaged: its file now has the digest {found}")]
-    Damaged { digest: Digest, found: Digest },
+    #[error("the blob {hash} is damaged: its file now has the digest {found}")]
+    Damaged { hash: ContentHash, found: ContentHash },
     #[error("cannot {doing} {path}")]
     File {
         doing: &'static str,

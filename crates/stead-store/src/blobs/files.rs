@@ -13,9 +13,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use bytes::Bytes;
-use sha2::{Digest as _, Sha256};
+use stead_core::ContentHash;
+use stead_core::content_hash::{HashAlgorithm, Hasher};
 
-use super::{BlobError, BlobState, CHUNK, Digest, StoredBlob, Upload};
+use super::{BlobError, BlobState, CHUNK, StoredBlob, Upload};
 use crate::directory;
 
 /// Size of a probe: more than a full disk may still have in its last block.
@@ -38,14 +39,14 @@ pub(crate) struct Files {
 pub(super) struct Draft {
     path: PathBuf,
     file: File,
-    hasher: Sha256,
+    hasher: Hasher,
     len: u64,
 }
 
 impl Files {
     pub(super) fn open(root: &Path) -> Result<Self, BlobError> {
         let drafts = root.join("tmp");
-        let shelves = root.join("sha256");
+        let shelves = root.join(HashAlgorithm::Sha256.as_str());
         directory::create_all(&drafts).map_err(failed("make", &drafts))?;
         directory::create_all(&shelves).map_err(failed("make", &shelves))?;
         let path = drafts.join(".lock");
@@ -65,7 +66,7 @@ impl Files {
     }
 
     pub(super) fn list(&self) -> Result<Vec<StoredBlob>, BlobError> {
-        let shelves = self.root.join("sha256");
+        let shelves = self.root.join(HashAlgorithm::Sha256.as_str());
         let mut found = Vec::new();
         let entries = match fs::read_dir(&shelves) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(found),
@@ -75,19 +76,19 @@ impl Files {
             let shelf = shelf.map_err(failed("list", &shelves))?.path();
             for entry in fs::read_dir(&shelf).map_err(failed("list", &shelf))? {
                 let entry = entry.map_err(failed("list", &shelf))?;
-                let digest = entry.file_name().to_str().and_then(|hex| format!("sha256:{hex}").parse().ok());
+                let hash = entry.file_name().to_str().and_then(|hex| format!("sha256:{hex}").parse().ok());
                 // A file that is not named like a blob does not belong to the store.
-                let Some(digest) = digest else { continue };
+                let Some(hash) = hash else { continue };
                 let facts = entry.metadata().map_err(failed("look at", &entry.path()))?;
                 let modified = facts.modified().map_err(failed("look at", &entry.path()))?;
-                found.push(StoredBlob { digest, len: facts.len(), modified });
+                found.push(StoredBlob { hash, len: facts.len(), modified });
             }
         }
         Ok(found)
     }
 
-    pub(super) fn check(&self, digest: &Digest) -> Result<BlobState, BlobError> {
-        match (self.contains(digest)?, self.is_sound(digest)?) {
+    pub(super) fn check(&self, hash: &ContentHash) -> Result<BlobState, BlobError> {
+        match (self.contains(hash)?, self.is_sound(hash)?) {
             (false, _) => Ok(BlobState::Missing),
             (true, true) => Ok(BlobState::Sound),
             (true, false) => Ok(BlobState::Damaged),
@@ -97,10 +98,10 @@ impl Files {
     /// Removes a blob if `wanted` accepts its modification time. Returns true if it was removed.
     pub(super) fn remove_if(
         &self,
-        digest: &Digest,
+        hash: &ContentHash,
         wanted: impl FnOnce(SystemTime) -> bool,
     ) -> Result<bool, BlobError> {
-        let path = self.path(digest);
+        let path = self.path(hash);
         let _ages = self.ages();
         let modified = match fs::metadata(&path).and_then(|facts| facts.modified()) {
             Ok(modified) => modified,
@@ -114,8 +115,8 @@ impl Files {
     }
 
     /// Resets the age of a blob and returns its length. `None` if it does not exist.
-    pub(crate) fn touch(&self, digest: &Digest) -> Result<Option<u64>, BlobError> {
-        let path = self.path(digest);
+    pub(crate) fn touch(&self, hash: &ContentHash) -> Result<Option<u64>, BlobError> {
+        let path = self.path(hash);
         let _ages = self.ages();
         let file = match File::options().append(true).open(&path) {
             Ok(file) => file,
@@ -127,9 +128,9 @@ impl Files {
     }
 
     /// Returns the text of a blob that looks like a JSON object or list.
-    pub(crate) fn json(&self, digest: &Digest) -> Result<Option<String>, BlobError> {
-        let path = self.path(digest);
-        let Some((mut file, _)) = self.open_file(digest)? else { return Ok(None) };
+    pub(crate) fn json(&self, hash: &ContentHash) -> Result<Option<String>, BlobError> {
+        let path = self.path(hash);
+        let Some((mut file, _)) = self.open_file(hash)? else { return Ok(None) };
         let mut start = [0];
         let read = file.read(&mut start).map_err(failed("read", &path))?;
         if read == 0 || !matches!(start[0], b'{' | b'[') {
@@ -153,16 +154,16 @@ impl Files {
         draft.file.sync_all().map_err(failed("sync", &draft.path))
     }
 
-    pub(super) fn put(&self, bytes: &[u8]) -> Result<Digest, BlobError> {
-        let digest = Digest::of(bytes);
-        let path = self.path(&digest);
-        if self.is_sound(&digest)? && self.touch(&digest)?.is_some() {
+    pub(super) fn put(&self, bytes: &[u8]) -> Result<ContentHash, BlobError> {
+        let hash = ContentHash::of(bytes);
+        let path = self.path(&hash);
+        if self.is_sound(&hash)? && self.touch(&hash)?.is_some() {
             // Another writer may have renamed it without syncing the directory yet.
-            return self.sync_shelf(&path).map(|()| digest);
+            return self.sync_shelf(&path).map(|()| hash);
         }
         let mut draft = self.draft()?;
         draft.write(bytes)?;
-        self.keep(draft).map(|upload| upload.digest)
+        self.keep(draft).map(|upload| upload.hash)
     }
 
     pub(super) fn draft(&self) -> Result<Draft, BlobError> {
@@ -173,7 +174,7 @@ impl Files {
             let nanos = std::time::UNIX_EPOCH.elapsed().map_or(0, |since| since.subsec_nanos());
             let path = self.root.join("tmp").join(format!("{}-{number}-{nanos}", std::process::id()));
             match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
-                Ok(file) => return Ok(Draft { path, file, hasher: Sha256::new(), len: 0 }),
+                Ok(file) => return Ok(Draft { path, file, hasher: Hasher::default(), len: 0 }),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(failed("make", &path)(error)),
             }
@@ -183,8 +184,8 @@ impl Files {
     /// Moves a draft to its final name. An existing file is replaced: it has the same bytes, or it
     /// is damaged.
     pub(super) fn keep(&self, draft: Draft) -> Result<Upload, BlobError> {
-        let digest = Digest::finish(draft.hasher.clone());
-        let path = self.path(&digest);
+        let hash = draft.hasher.clone().finish();
+        let path = self.path(&hash);
         let shelf = directory::parent(&path);
         directory::create_all(shelf).map_err(failed("make", shelf))?;
         draft.file.sync_all().map_err(failed("sync", &draft.path))?;
@@ -198,7 +199,7 @@ impl Files {
             (!existed).then_some(made)
         };
         self.sync_shelf(&path)?;
-        Ok(Upload { digest, len: draft.len, made })
+        Ok(Upload { hash, len: draft.len, made })
     }
 
     /// Makes a blob's name and its directory durable. Another writer may have created the directory
@@ -210,27 +211,27 @@ impl Files {
         directory::sync(shelves).map_err(failed("sync", shelves))
     }
 
-    pub(super) fn get(&self, digest: &Digest) -> Result<Option<Bytes>, BlobError> {
-        let path = self.path(digest);
+    pub(super) fn get(&self, hash: &ContentHash) -> Result<Option<Bytes>, BlobError> {
+        let path = self.path(hash);
         let bytes = match fs::read(&path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(failed("read", &path)(error)),
         };
-        let found = Digest::of(&bytes);
-        if found != *digest {
-            return Err(BlobError::Damaged { digest: *digest, found });
+        let found = ContentHash::of(&bytes);
+        if found != *hash {
+            return Err(BlobError::Damaged { hash: *hash, found });
         }
         Ok(Some(bytes.into()))
     }
 
-    pub(super) fn contains(&self, digest: &Digest) -> Result<bool, BlobError> {
-        let path = self.path(digest);
+    pub(super) fn contains(&self, hash: &ContentHash) -> Result<bool, BlobError> {
+        let path = self.path(hash);
         path.try_exists().map_err(failed("look for", &path))
     }
 
-    pub(crate) fn open_file(&self, digest: &Digest) -> Result<Option<(File, u64)>, BlobError> {
-        let path = self.path(digest);
+    pub(crate) fn open_file(&self, hash: &ContentHash) -> Result<Option<(File, u64)>, BlobError> {
+        let path = self.path(hash);
         match File::open(&path) {
             Ok(file) => {
                 let len = file.metadata().map_err(failed("read", &path))?.len();
@@ -242,21 +243,21 @@ impl Files {
     }
 
     /// Returns true if the blob exists and is not damaged.
-    fn is_sound(&self, digest: &Digest) -> Result<bool, BlobError> {
-        let Some((mut file, _)) = self.open_file(digest)? else { return Ok(false) };
-        let mut hasher = Sha256::new();
+    fn is_sound(&self, hash: &ContentHash) -> Result<bool, BlobError> {
+        let Some((mut file, _)) = self.open_file(hash)? else { return Ok(false) };
+        let mut hasher = Hasher::default();
         let mut chunk = vec![0; CHUNK];
         loop {
-            match file.read(&mut chunk).map_err(failed("read", &self.path(digest)))? {
-                0 => return Ok(Digest::finish(hasher) == *digest),
+            match file.read(&mut chunk).map_err(failed("read", &self.path(hash)))? {
+                0 => return Ok(hasher.finish() == *hash),
                 read => hasher.update(&chunk[..read]),
             }
         }
     }
 
-    fn path(&self, digest: &Digest) -> PathBuf {
-        let hex = digest.to_hex();
-        self.root.join("sha256").join(&hex[..2]).join(&hex)
+    fn path(&self, hash: &ContentHash) -> PathBuf {
+        let hex = hash.to_hex();
+        self.root.join(hash.algorithm().as_str()).join(&hex[..2]).join(&hex)
     }
 }
 

@@ -2,12 +2,12 @@
 
 use stead_core::{AuditKind, Timestamp};
 
+use crate::database::sql::{Conn, values};
 use crate::error::StoreError;
+use crate::journal::session::read_hash;
 use crate::ledger::SessionRecord;
 use crate::ledger::check::AcceptedCut;
 use crate::ledger::entry::{DocumentRecord, Entry, EntryKind, append};
-use crate::session::read_hash;
-use crate::sql::{Conn, values};
 
 const PAGE: i64 = 500;
 

@@ -8,13 +8,13 @@ use std::collections::{HashMap, VecDeque};
 
 use stead_core::Timestamp;
 
-use crate::chain::Hash;
+use crate::database::sql::{Conn, values};
 use crate::error::StoreError;
+use crate::journal::chain::Hash;
 use crate::ledger::begin::{self, AuditFields, DocumentFields, ReferenceFields, SessionFields};
 use crate::ledger::entry::{Entry, EntryKind, RELEASED};
 use crate::ledger::seal::{self, LedgerRow, PAGE, Seal, SealHasher};
 use crate::ledger::structure;
-use crate::sql::{Conn, values};
 use crate::store::Evidence;
 
 /// Maximum number of bad records in a report.

@@ -10,10 +10,10 @@
 //! Every field has a fixed length or a length prefix, so two different records never hash the same
 //! bytes.
 
-use crate::audit::AuditEntry;
-use crate::chain::Hash;
+use crate::database::sql::{Conn, Statement, values};
 use crate::error::StoreError;
-use crate::sql::{Conn, Statement, values};
+use crate::journal::chain::Hash;
+use crate::tables::audit::AuditEntry;
 
 const DOMAIN: &[u8] = b"stead-record-v1\0";
 /// The number of a row about a reference that was added.

@@ -13,12 +13,12 @@ use std::sync::Arc;
 
 use stead_core::Timestamp;
 
-use crate::chain::Hash;
+use crate::database::operation::{Access, Operation};
+use crate::database::sql::{Conn, values};
 use crate::error::StoreError;
+use crate::journal::chain::Hash;
+use crate::journal::session::read_hash;
 use crate::ledger::sealer::{Anchor, PublicKey, Sealer};
-use crate::operation::{Access, Operation};
-use crate::session::read_hash;
-use crate::sql::{Conn, values};
 
 const DOMAIN: &[u8] = b"stead-seal-v1\0";
 pub(super) const PAGE: i64 = 1000;

@@ -15,7 +15,7 @@ use std::sync::{Mutex, PoisonError};
 use ring::rand::SystemRandom;
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
 
-use crate::chain::Hash;
+use crate::journal::chain::Hash;
 use crate::ledger::seal::Seal;
 
 const KEY: &str = "ledger.key";

@@ -5,10 +5,10 @@
 
 use std::collections::BTreeSet;
 
+use crate::database::open;
+use crate::database::sql::{Conn, values};
 use crate::error::StoreError;
 use crate::ledger::check::{LedgerBreak, Table};
-use crate::open;
-use crate::sql::{Conn, values};
 
 const MIGRATIONS: &str = "_sqlx_migrations";
 
@@ -81,11 +81,11 @@ async fn audit_counter(conn: &mut Conn<'_>) -> Result<Vec<LedgerBreak>, StoreErr
                UNION ALL SELECT 'audit', 'none' WHERE (SELECT COUNT(*) FROM audit) > 0 \
                AND (SELECT COUNT(*) FROM sqlite_sequence WHERE name = 'audit') <> 1";
     let wrong: Vec<(Option<String>, Option<String>)> = conn.all("read the counters of ids", sql, values![]).await?;
-    let told = |(name, seq): (Option<String>, Option<String>)| {
+    let described = |(name, seq): (Option<String>, Option<String>)| {
         let (name, seq) = (name.unwrap_or_default(), seq.unwrap_or_default());
         broken(Table::Schema, "sqlite_sequence", format!("the counter '{name}' is at {seq}, not at the last id"))
     };
-    Ok(wrong.into_iter().map(told).collect())
+    Ok(wrong.into_iter().map(described).collect())
 }
 
 /// Other programs may have tables in the same schema, so only objects on Stead's own tables count.

@@ -1,11 +1,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use stead_store::{BlobError, Blobs, Digest};
+use stead_core::ContentHash;
+use stead_store::{BlobError, Blobs};
 use tokio::io::AsyncReadExt as _;
 
-fn file(root: &Path, digest: &Digest) -> PathBuf {
-    let hex = digest.to_hex();
+fn file(root: &Path, hash: &ContentHash) -> PathBuf {
+    let hex = hash.to_hex();
     root.join("sha256").join(&hex[..2]).join(hex)
 }
 
@@ -19,12 +20,12 @@ async fn what_is_put_is_got() {
     let root = tempfile::tempdir().unwrap();
     let root = root.path().join("deep/blobs");
     let blobs = Blobs::at(&root).await.unwrap();
-    let digest = blobs.put(&b"hello"[..]).await.unwrap();
-    assert_eq!(digest, Digest::of(b"hello"));
-    assert_eq!(blobs.get(&digest).await.unwrap().unwrap(), "hello");
-    assert!(blobs.contains(&digest).await.unwrap());
+    let hash = blobs.put(&b"hello"[..]).await.unwrap();
+    assert_eq!(hash, ContentHash::of(b"hello"));
+    assert_eq!(blobs.get(&hash).await.unwrap().unwrap(), "hello");
+    assert!(blobs.contains(&hash).await.unwrap());
 
-    let absent = Digest::of(b"absent");
+    let absent = ContentHash::of(b"absent");
     assert_eq!(blobs.get(&absent).await.unwrap(), None);
     assert!(!blobs.contains(&absent).await.unwrap());
     assert!(blobs.open(&absent).await.unwrap().is_none());
@@ -40,8 +41,8 @@ async fn a_stream_is_stored_whole() {
     let blobs = Blobs::at(root.path()).await.unwrap();
     let content: Vec<u8> = (0..3_000_001u32).map(|n| (n % 251) as u8).collect();
     let stored = blobs.put_stream(content.as_slice()).await.unwrap();
-    assert_eq!((stored.digest, stored.len), (Digest::of(&content), content.len() as u64));
-    let mut opened = blobs.open(&stored.digest).await.unwrap().unwrap();
+    assert_eq!((stored.hash, stored.len), (ContentHash::of(&content), content.len() as u64));
+    let mut opened = blobs.open(&stored.hash).await.unwrap().unwrap();
     assert_eq!(opened.len, content.len() as u64);
     let mut read = Vec::new();
     opened.file.read_to_end(&mut read).await.unwrap();
@@ -78,30 +79,30 @@ async fn the_same_bytes_are_stored_once() {
     use std::os::unix::fs::MetadataExt as _;
     let root = tempfile::tempdir().unwrap();
     let blobs = Blobs::at(root.path()).await.unwrap();
-    let digest = blobs.put(&b"hello"[..]).await.unwrap();
-    let inode = fs::metadata(file(root.path(), &digest)).unwrap().ino();
+    let hash = blobs.put(&b"hello"[..]).await.unwrap();
+    let inode = fs::metadata(file(root.path(), &hash)).unwrap().ino();
     let puts = (0..20).map(|_| blobs.put(&b"hello"[..]));
-    assert!(futures::future::join_all(puts).await.iter().all(|put| *put.as_ref().unwrap() == digest));
-    assert_eq!(fs::metadata(file(root.path(), &digest)).unwrap().ino(), inode);
+    assert!(futures::future::join_all(puts).await.iter().all(|put| *put.as_ref().unwrap() == hash));
+    assert_eq!(fs::metadata(file(root.path(), &hash)).unwrap().ino(), inode);
 }
 
 #[tokio::test]
 async fn damage_is_found_and_mended() {
     let root = tempfile::tempdir().unwrap();
     let blobs = Blobs::at(root.path()).await.unwrap();
-    let digest = blobs.put(&b"hello"[..]).await.unwrap();
+    let hash = blobs.put(&b"hello"[..]).await.unwrap();
     for damage in [&b"hellO"[..], b"hell", b"", b"hello!"] {
-        fs::write(file(root.path(), &digest), damage).unwrap();
-        let refused = blobs.get(&digest).await.unwrap_err();
-        assert!(matches!(refused, BlobError::Damaged { digest: named, .. } if named == digest));
-        assert!(refused.to_string().contains(&digest.to_string()));
+        fs::write(file(root.path(), &hash), damage).unwrap();
+        let refused = blobs.get(&hash).await.unwrap_err();
+        assert!(matches!(refused, BlobError::Damaged { hash: named, .. } if named == hash));
+        assert!(refused.to_string().contains(&hash.to_string()));
         blobs.put(&b"hello"[..]).await.unwrap();
-        assert_eq!(blobs.get(&digest).await.unwrap().unwrap(), "hello");
+        assert_eq!(blobs.get(&hash).await.unwrap().unwrap(), "hello");
     }
 }
 
 #[tokio::test]
-async fn leftovers_are_swept_unless_somebody_is_writing() {
+async fn leftovers_are_swept_unless_another_store_is_writing() {
     let root = tempfile::tempdir().unwrap();
     let blobs = Blobs::at(root.path()).await.unwrap();
     fs::write(root.path().join("tmp/1-2-3"), "half a blob").unwrap();

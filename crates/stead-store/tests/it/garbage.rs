@@ -2,14 +2,15 @@
 
 use std::time::{Duration, SystemTime};
 
+use stead_core::ContentHash;
 use stead_core::Timestamp;
-use stead_store::{Commit, Digest, DocumentKind, DocumentWrite, NewEvent, Store, WriteMode};
+use stead_store::{Commit, DocumentKind, DocumentWrite, NewEvent, Store, WriteMode};
 
 use crate::fixture::{Fixture, create, session_id};
 
-async fn garbage(store: &Store, before: SystemTime) -> Vec<Digest> {
+async fn garbage(store: &Store, before: SystemTime) -> Vec<ContentHash> {
     let found = store.unreferenced_blobs(before).await.unwrap();
-    found.iter().map(|blob| blob.digest).collect()
+    found.iter().map(|blob| blob.hash).collect()
 }
 
 fn later() -> SystemTime {
@@ -21,12 +22,12 @@ pub(crate) async fn only_what_nothing_refers_to_is_garbage(fixture: Fixture) {
     let put = |bytes: &'static [u8]| store.blobs().put(bytes);
     let (named, bare) = (put(b"named").await.unwrap(), put(b"bare").await.unwrap());
     let (listed, nested) = (put(b"listed").await.unwrap(), put(b"nested").await.unwrap());
-    let inner = format!("[{{\"digest\": \"{}\"}}]", nested.to_hex());
+    let inner = format!("[{{\"hash\": \"{}\"}}]", nested.to_hex());
     let inner = store.blobs().put(inner.into_bytes()).await.unwrap();
     let manifest = format!("{{\"files\": [\"{listed}\", \"{inner}\"], \"rest\": \"{}\"}}", "x".repeat(600_000));
     let manifest = store.blobs().put(manifest.into_bytes()).await.unwrap();
     let orphan = put(b"orphan").await.unwrap();
-    // A text that contains a digest but is not JSON is content and not a reference.
+    // A text that contains a hash but is not JSON is content and not a reference.
     let text = format!("see {orphan}");
     let text = store.blobs().put(text.into_bytes()).await.unwrap();
     let payload =
@@ -49,7 +50,7 @@ pub(crate) async fn only_what_nothing_refers_to_is_garbage(fixture: Fixture) {
     let store = fixture.open().await;
     let _ownership = store.own("test").await.unwrap().unwrap();
     assert_eq!(garbage(&store, later()).await, unnamed);
-    let removed: Vec<Digest> = store.collect_blobs(later()).await.unwrap().iter().map(|blob| blob.digest).collect();
+    let removed: Vec<ContentHash> = store.collect_blobs(later()).await.unwrap().iter().map(|blob| blob.hash).collect();
     assert_eq!(removed, unnamed);
     assert_eq!(garbage(&store, later()).await, []);
     assert!(store.blobs().contains(&nested).await.unwrap());
@@ -58,10 +59,10 @@ pub(crate) async fn only_what_nothing_refers_to_is_garbage(fixture: Fixture) {
 pub(crate) async fn a_document_holds_what_it_names_now(fixture: Fixture) {
     let store = fixture.open().await;
     let (old, new) = (store.blobs().put(&b"old"[..]).await.unwrap(), store.blobs().put(&b"new"[..]).await.unwrap());
-    let write = |digest: Digest| DocumentWrite {
+    let write = |hash: ContentHash| DocumentWrite {
         kind: DocumentKind::AgentType,
         id: "a".to_owned(),
-        body: format!("{{\"bundle\": \"{digest}\"}}"),
+        body: format!("{{\"bundle\": \"{hash}\"}}"),
         mode: WriteMode::CreateOrReplace,
         expected_revision: None,
         at: Timestamp::from_millis(1),
@@ -76,36 +77,36 @@ pub(crate) async fn a_document_holds_what_it_names_now(fixture: Fixture) {
     assert_eq!(garbage(&store, later()).await.len(), 2);
 }
 
-pub(crate) async fn an_upload_goes_unless_somebody_else_has_it(fixture: Fixture) {
+pub(crate) async fn an_upload_is_removed_unless_it_is_referenced(fixture: Fixture) {
     let store = fixture.open().await;
     let upload = |bytes: &'static [u8]| store.blobs().put_stream(bytes);
-    let contains = async |digest: Digest| store.blobs().contains(&digest).await.unwrap();
+    let contains = async |hash: ContentHash| store.blobs().contains(&hash).await.unwrap();
 
     let alone = upload(b"alone").await.unwrap();
     store.discard(&alone).await.unwrap();
-    assert!(!contains(alone.digest).await);
+    assert!(!contains(alone.hash).await);
     // A second put, an earlier put and a reference each keep the blob.
     let again = upload(b"again").await.unwrap();
     store.blobs().put(&b"again"[..]).await.unwrap();
     store.discard(&again).await.unwrap();
-    assert!(contains(again.digest).await);
+    assert!(contains(again.hash).await);
     let second = upload(b"again").await.unwrap();
     store.discard(&second).await.unwrap();
-    assert!(contains(again.digest).await);
+    assert!(contains(again.hash).await);
     let named = upload(b"named").await.unwrap();
-    let payload = format!("{{\"blob\": \"{}\"}}", named.digest);
+    let payload = format!("{{\"blob\": \"{}\"}}", named.hash);
     let events = [NewEvent { kind: "Something".to_owned(), payload }].into();
     store.commit(Commit { events, ..create(session_id(), 1) }).await.unwrap();
     store.discard(&named).await.unwrap();
-    assert!(contains(named.digest).await);
+    assert!(contains(named.hash).await);
 }
 
 pub(crate) async fn what_was_put_lately_is_left_alone_with_what_it_refers_to(fixture: Fixture) {
     let store = fixture.open().await;
     let old = store.blobs().put(&b"old"[..]).await.unwrap();
     let again = store.blobs().put(&b"put again"[..]).await.unwrap();
-    for digest in [&old, &again] {
-        let hex = digest.to_hex();
+    for hash in [&old, &again] {
+        let hex = hash.to_hex();
         let path = fixture.blobs().join("sha256").join(&hex[..2]).join(hex);
         let file = std::fs::File::options().append(true).open(path).unwrap();
         file.set_modified(SystemTime::now() - Duration::from_secs(7200)).unwrap();

@@ -47,7 +47,7 @@ pub(crate) async fn the_same_key_with_another_body_is_a_mismatch(fixture: Fixtur
     assert!(matches!(other, CommitError::IdempotencyMismatch(found) if found == row));
 
     let mut elsewhere = claimed(session_id(), "{\"x\":1}");
-    elsewhere.idempotency.as_mut().unwrap().key.scope = "somebody else".to_owned();
+    elsewhere.idempotency.as_mut().unwrap().key.scope = "another caller".to_owned();
     store.commit(elsewhere).await.unwrap();
 }
 

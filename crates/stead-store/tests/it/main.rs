@@ -72,7 +72,7 @@ suite! {
     }
     garbage::{
         a_document_holds_what_it_names_now,
-        an_upload_goes_unless_somebody_else_has_it,
+        an_upload_is_removed_unless_it_is_referenced,
         only_what_nothing_refers_to_is_garbage,
         what_was_put_lately_is_left_alone_with_what_it_refers_to,
     }

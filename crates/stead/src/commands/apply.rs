@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 use stead_api::file::Diff;
 use stead_fs::patch::{ApplyError, Applying};
-use stead_fs::{Digest, DiskFs, Permission, WorkspacePath};
+use stead_fs::{ContentHash, DiskFs, Permission, WorkspacePath};
 
 use crate::client::{Client, segment};
 use crate::context::Context;
@@ -94,7 +94,7 @@ fn now() -> i64 {
 struct Whole {
     path: WorkspacePath,
     /// The content it has in the directory; `None` if it must not be there.
-    before: Option<Digest>,
+    before: Option<ContentHash>,
     after: After,
 }
 
@@ -103,7 +103,7 @@ enum After {
     Nothing,
     /// The content hash, if the server reported it.
     File {
-        content: Option<Digest>,
+        content: Option<ContentHash>,
         permission: Permission,
     },
 }
@@ -118,7 +118,7 @@ fn whole_files(diff: &Diff) -> Result<Vec<Whole>, Failure> {
             continue;
         }
         let contents = diff.contents.get(name);
-        let digest = |text: Option<&String>| match text.map(|text| text.parse::<Digest>()) {
+        let digest = |text: Option<&String>| match text.map(|text| text.parse::<ContentHash>()) {
             Some(parsed) => parsed.map(Some).map_err(|_| conflict(name, "has a hash that cannot be read")),
             None => Ok(None),
         };

@@ -109,14 +109,14 @@ impl Gc {
         let bytes: u64 = blobs.iter().map(|blob| blob.len).sum();
         let told = json!({
             "removed": !self.dry_run,
-            "blobs": blobs.iter().map(|blob| json!({"digest": blob.digest, "bytes": blob.len})).collect::<Vec<_>>(),
+            "blobs": blobs.iter().map(|blob| json!({"digest": blob.hash, "bytes": blob.len})).collect::<Vec<_>>(),
             "bytes": bytes,
             "layers": layers.iter().map(|(key, bytes)| json!({"key": key.as_str(), "bytes": bytes})).collect::<Vec<_>>(),
             "mirrors": mirrors.iter().map(|mirror| json!({"url": mirror.url, "bytes": mirror.bytes})).collect::<Vec<_>>(),
         });
         out.either(&told, || {
             for blob in blobs {
-                out.line(&format!("{} {} bytes", blob.digest, blob.len))?;
+                out.line(&format!("{} {} bytes", blob.hash, blob.len))?;
             }
             for (key, bytes) in layers {
                 out.line(&format!("layer {key} {}", render::bytes(*bytes)))?;

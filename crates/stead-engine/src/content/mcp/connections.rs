@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use stead_core::SessionId;
 
-use super::{Line, Talk};
+use super::{Connection, ConnectionKey};
 use crate::engine::Engine;
 
 /// Maximum number of kept connections. The least recently used one makes room.
@@ -22,33 +22,33 @@ const IDLE: Duration = Duration::from_secs(300);
 pub(crate) struct Connections(Mutex<Vec<Kept>>);
 
 struct Kept {
-    line: Line,
-    talk: Talk,
+    key: ConnectionKey,
+    connection: Connection,
     used: Instant,
 }
 
 impl Connections {
     /// Takes the connection for the time of one call. Closes connections to the same server that
     /// use an older address.
-    pub(super) fn take(&self, line: &Line) -> Option<Talk> {
-        let same = |kept: &mut Kept| kept.line.session == line.session && kept.line.server == line.server;
+    pub(super) fn take(&self, key: &ConnectionKey) -> Option<Connection> {
+        let same = |kept: &mut Kept| kept.key.session == key.session && kept.key.server == key.server;
         let found: Vec<Kept> = self.lock().extract_if(.., same).collect();
-        let mut usable = found.into_iter().filter_map(|Kept { line: of, mut talk, .. }| {
-            (of.declared == line.declared && talk.is_open()).then_some(talk)
+        let mut usable = found.into_iter().filter_map(|Kept { key: of, mut connection, .. }| {
+            (of.declared == key.declared && connection.is_open()).then_some(connection)
         });
         usable.next()
     }
 
     /// Keeps a connection for the next call, if the session is still live.
-    pub(super) fn keep(&self, engine: &Engine, line: &Line, talk: Option<Talk>) {
-        let Some(talk) = talk else { return };
+    pub(super) fn keep(&self, engine: &Engine, key: &ConnectionKey, connection: Option<Connection>) {
+        let Some(connection) = connection else { return };
         let mut kept = self.lock();
         // Checked under the lock: a session that ends later removes its connections after this, and
         // one that ended earlier has no cell.
-        let live = engine.cell(line.session).is_some();
-        let known = kept.iter().any(|other| other.line.session == line.session && other.line.server == line.server);
+        let live = engine.cell(key.session).is_some();
+        let known = kept.iter().any(|other| other.key.session == key.session && other.key.server == key.server);
         if live && !known {
-            kept.push(Kept { line: line.clone(), talk, used: Instant::now() });
+            kept.push(Kept { key: key.clone(), connection, used: Instant::now() });
         }
         let crowded = if kept.len() > MOST { kept.iter().enumerate().min_by_key(|(_, kept)| kept.used) } else { None };
         let crowded = crowded.map(|(oldest, _)| oldest).map(|oldest| kept.swap_remove(oldest));
@@ -58,7 +58,7 @@ impl Connections {
 
     /// Closes the connections of a session.
     pub(crate) fn end(&self, session: SessionId) {
-        let ended: Vec<Kept> = self.lock().extract_if(.., |kept| kept.line.session == session).collect();
+        let ended: Vec<Kept> = self.lock().extract_if(.., |kept| kept.key.session == session).collect();
         drop(ended);
     }
 

@@ -13,29 +13,29 @@ use super::{MAX_BYTES, McpError, PROTOCOL, initialize, initialized, result_of, t
 /// Timeout for closing a session of the MCP server.
 const GOODBYE: Duration = Duration::from_secs(5);
 
-pub(super) struct Talk {
-    way: Way,
+pub(super) struct Connection {
+    endpoint: Endpoint,
     last: u64,
 }
 
 /// The address of the server, the headers, and the id of our session there.
-struct Way {
+struct Endpoint {
     agent: Agent,
     url: String,
     headers: Vec<(String, String)>,
     session: Option<String>,
 }
 
-impl Talk {
+impl Connection {
     pub(super) async fn open(url: &str, server: &McpServer) -> Result<Self, McpError> {
         let headers = server.headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
         let patience = Duration::from_secs(server.timeout_seconds);
-        let way = Way { agent: agent(patience), url: url.to_owned(), headers, session: None };
-        let mut talk = Self { way, last: 0 };
+        let endpoint = Endpoint { agent: agent(patience), url: url.to_owned(), headers, session: None };
+        let mut connection = Self { endpoint, last: 0 };
         let greeted = tokio::task::spawn_blocking(move || {
-            talk.way.post(&initialize(), Some(0))?;
-            talk.way.post(&initialized(), None)?;
-            Ok(talk)
+            connection.endpoint.post(&initialize(), Some(0))?;
+            connection.endpoint.post(&initialized(), None)?;
+            Ok(connection)
         });
         greeted.await.unwrap_or(Err(McpError::Ended))
     }
@@ -48,10 +48,10 @@ impl Talk {
         self.last += 1;
         let (id, request) = (self.last, tools_call(self.last, tool, arguments));
         let called = tokio::task::spawn_blocking(move || {
-            let result = match self.way.post(&request, Some(id)) {
+            let result = match self.endpoint.post(&request, Some(id)) {
                 // By the protocol this means that the server no longer knows the session, so it did
                 // not run the call.
-                Err(McpError::Status(404)) if self.way.session.is_some() => Err(McpError::Unheard),
+                Err(McpError::Status(404)) if self.endpoint.session.is_some() => Err(McpError::SessionLost),
                 result => result.and_then(|result| result.ok_or(McpError::Unreadable)),
             };
             (result, Some(self))
@@ -60,7 +60,7 @@ impl Talk {
     }
 }
 
-impl Way {
+impl Endpoint {
     fn request(&self, method: &str) -> ureq::http::request::Builder {
         let mut request = ureq::http::Request::builder().method(method).uri(&self.url);
         request = request.header("accept", "application/json, text/event-stream");
@@ -111,17 +111,17 @@ impl Way {
     }
 }
 
-impl Drop for Talk {
+impl Drop for Connection {
     /// Sends the request on a blocking thread, if there is a runtime, because the dropping task
     /// must not block.
     fn drop(&mut self) {
-        let Way { agent, url, headers, session } = &mut self.way;
+        let Endpoint { agent, url, headers, session } = &mut self.endpoint;
         let (url, headers) = (std::mem::take(url), std::mem::take(headers));
-        let way = Way { agent: agent.clone(), url, headers, session: session.take() };
-        if way.session.is_some()
+        let endpoint = Endpoint { agent: agent.clone(), url, headers, session: session.take() };
+        if endpoint.session.is_some()
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
-            runtime.spawn_blocking(move || way.leave());
+            runtime.spawn_blocking(move || endpoint.leave());
         }
     }
 }

@@ -32,7 +32,7 @@ impl Drop for Group {
     }
 }
 
-fn start(server: &McpServer) -> Result<Talk, McpError> {
+fn start(server: &McpServer) -> Result<Connection, McpError> {
     let missing = || McpError::Start(std::io::ErrorKind::NotFound.into());
     let (program, arguments) = server.command.split_first().ok_or_else(missing)?;
     let mut command = Command::new(program);
@@ -45,22 +45,22 @@ fn start(server: &McpServer) -> Result<Talk, McpError> {
     let id = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
     let group = Group { child, id };
     let (stdin, stdout) = stdin.zip(stdout).ok_or(McpError::Ended)?;
-    Ok(Talk { group, stdin, stdout: BufReader::new(stdout), last: 0 })
+    Ok(Connection { group, stdin, stdout: BufReader::new(stdout), last: 0 })
 }
 
-pub(super) struct Talk {
+pub(super) struct Connection {
     group: Group,
     stdin: ChildStdin,
     stdout: BufReader<ChildStdout>,
     last: u64,
 }
 
-impl Talk {
+impl Connection {
     pub(super) async fn open(server: &McpServer) -> Result<Self, McpError> {
-        let mut talk = start(server)?;
-        talk.ask(initialize(), 0).await?;
-        talk.say(&initialized()).await?;
-        Ok(talk)
+        let mut connection = start(server)?;
+        connection.ask(initialize(), 0).await?;
+        connection.send(&initialized()).await?;
+        Ok(connection)
     }
 
     pub(super) fn is_open(&mut self) -> bool {
@@ -77,7 +77,7 @@ impl Talk {
         self.ask(tools_call(self.last, tool, arguments), self.last).await
     }
 
-    async fn say(&mut self, message: &Value) -> Result<(), McpError> {
+    async fn send(&mut self, message: &Value) -> Result<(), McpError> {
         let line = format!("{message}\n");
         self.stdin.write_all(line.as_bytes()).await.map_err(McpError::Broken)?;
         self.stdin.flush().await.map_err(McpError::Broken)
@@ -86,9 +86,9 @@ impl Talk {
     /// Sends a request and reads until its answer. Requests of the server are declined, except
     /// `ping`.
     async fn ask(&mut self, request: Value, id: u64) -> Result<Value, McpError> {
-        self.say(&request).await?;
+        self.send(&request).await?;
         loop {
-            let message = self.hear().await?;
+            let message = self.receive().await?;
             if let Some(result) = result_of(&message, id) {
                 return result;
             }
@@ -97,12 +97,12 @@ impl Talk {
                     "ping" => json!({"jsonrpc": "2.0", "id": asked, "result": {}}),
                     _ => json!({"jsonrpc": "2.0", "id": asked, "error": {"code": -32601, "message": "not offered"}}),
                 };
-                self.say(&reply).await?;
+                self.send(&reply).await?;
             }
         }
     }
 
-    async fn hear(&mut self) -> Result<Value, McpError> {
+    async fn receive(&mut self) -> Result<Value, McpError> {
         let mut line = Vec::new();
         let read = (&mut self.stdout).take(MAX_BYTES).read_until(b'\n', &mut line).await.map_err(McpError::Broken)?;
         match (read, line.last()) {

@@ -8,12 +8,13 @@ use std::collections::BTreeMap;
 use std::io::{BufReader, Read, SeekFrom};
 
 use serde::Deserialize;
+use stead_core::content_hash::{ContentHash, HashAlgorithm};
 use tar::EntryType;
 
 use super::section::Section;
 use super::{Layer, ReadSeek, damaged, format};
 use crate::archive::{ArchiveError, ArchiveFormat, ArchiveLimits, TarReader};
-use crate::digest::Digest;
+use crate::hash_reader::hash_reader;
 
 /// Maximum size of a JSON document; real ones have a few kilobytes.
 const MAX_DOCUMENT: u64 = 4 << 20;
@@ -67,7 +68,7 @@ struct Process {
 
 /// The description of the image in an OCI archive.
 pub(super) struct Found {
-    pub(super) digest: Digest,
+    pub(super) digest: ContentHash,
     pub(super) env: Vec<(String, String)>,
     pub(super) layers: Vec<Layer>,
 }
@@ -172,11 +173,10 @@ impl Oci<'_> {
     /// Returns offset and length of a blob, after checking its length and digest.
     fn blob(&mut self, descriptor: &Descriptor) -> Result<(u64, u64), ArchiveError> {
         let expected = descriptor.digest()?;
-        let hex = expected.to_string();
-        let name = format!("blobs/sha256/{}", hex.trim_start_matches("sha256:"));
+        let name = format!("blobs/sha256/{}", expected.to_hex());
         let place = self.places.get(name.as_bytes()).copied();
         let (start, length) = place.ok_or_else(|| damaged(format!("the blob {expected} is not in it")))?;
-        let actual = Digest::of_reader(&mut Section::new(self.archive, start, length))?;
+        let actual = hash_reader(&mut Section::new(self.archive, start, length))?;
         if actual != expected {
             return Err(ArchiveError::Digest { expected, actual });
         }
@@ -188,11 +188,12 @@ impl Oci<'_> {
 }
 
 impl Descriptor {
-    fn digest(&self) -> Result<Digest, ArchiveError> {
-        let named = self.digest.strip_prefix("sha256:").map(|_| self.digest.parse());
-        match named {
-            Some(Ok(digest)) => Ok(digest),
-            _ => Err(damaged(format!("{:?} is no SHA-256 digest", self.digest.chars().take(100).collect::<String>()))),
+    fn digest(&self) -> Result<ContentHash, ArchiveError> {
+        match ContentHash::parse(&self.digest, HashAlgorithm::Sha256) {
+            Ok(digest) => Ok(digest),
+            Err(_) => {
+                Err(damaged(format!("{:?} is no SHA-256 digest", self.digest.chars().take(100).collect::<String>())))
+            }
         }
     }
 }

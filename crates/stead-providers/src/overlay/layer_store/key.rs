@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use stead_fs::Digest;
+use stead_fs::ContentHash;
 
 /// A key for the content of a layer: equal keys, equal trees. It is also the layer's directory
 /// name.
@@ -19,8 +19,7 @@ impl LayerKey {
             bytes.extend_from_slice(&(part.len() as u64).to_le_bytes());
             bytes.extend_from_slice(part);
         }
-        let digest = Digest::of(&bytes).to_string();
-        Self(format!("{kind}-{}", digest.trim_start_matches("sha256:")))
+        Self(format!("{kind}-{}", ContentHash::of(&bytes).to_hex()))
     }
 
     /// Parses a key from the store's own files; `None` if it is invalid.

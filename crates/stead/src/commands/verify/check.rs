@@ -3,10 +3,9 @@
 
 use std::collections::{HashMap, HashSet};
 
+use stead_core::ContentHash;
 use stead_core::SessionId;
-use stead_store::{
-    BlobError, BlobState, ChainVerdict, Digest, Evidence, LedgerReport, SessionQuery, Store, StoreError,
-};
+use stead_store::{BlobError, BlobState, ChainVerdict, Evidence, LedgerReport, SessionQuery, Store, StoreError};
 
 use super::references::{self, Referred};
 
@@ -21,7 +20,7 @@ pub(crate) struct Broken {
 
 /// A blob that is missing or changed.
 pub(crate) struct Damage {
-    pub(super) digest: Digest,
+    pub(super) digest: ContentHash,
     pub(super) state: BlobState,
     /// The session or document that refers to the blob, if one was found.
     pub(super) referrer: Option<String>,
@@ -46,7 +45,7 @@ pub(crate) struct Verdict {
     pub(crate) events: u64,
     pub(crate) broken: Vec<Broken>,
     /// Every blob that was checked, and its state.
-    pub(super) blobs: HashMap<Digest, BlobState>,
+    pub(super) blobs: HashMap<ContentHash, BlobState>,
     pub(crate) damaged: Vec<Damage>,
     /// `None` if the ledger was not requested.
     pub(super) ledger: Option<LedgerReport>,
@@ -82,7 +81,7 @@ pub(super) async fn check(store: &Store, scope: &Scope) -> Result<Verdict, Store
     if scope.blobs == Blobs::All {
         documents(store, &mut verdict).await?;
         for blob in store.blobs().list().await.map_err(unreadable)? {
-            look_at(store, blob.digest, None, &mut verdict).await?;
+            look_at(store, blob.hash, None, &mut verdict).await?;
         }
     }
     Ok(verdict)
@@ -171,7 +170,7 @@ async fn follow(
     store: &Store,
     mut ahead: Vec<Referred>,
     referrer: &str,
-    walked: &mut HashSet<Digest>,
+    walked: &mut HashSet<ContentHash>,
     verdict: &mut Verdict,
 ) -> Result<(), StoreError> {
     while let Some(referred) = ahead.pop() {
@@ -189,7 +188,7 @@ async fn follow(
 /// Checks a blob once, however many records refer to it.
 async fn look_at(
     store: &Store,
-    digest: Digest,
+    digest: ContentHash,
     referrer: Option<&str>,
     verdict: &mut Verdict,
 ) -> Result<(), StoreError> {

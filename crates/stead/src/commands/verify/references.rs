@@ -4,14 +4,15 @@
 //! reference.
 
 use serde_json::Value;
+use stead_core::ContentHash;
 use stead_core::Event;
 use stead_core::content::event::MessagesRef;
 use stead_core::digest::KeptDigest;
-use stead_store::{Digest, DocumentKind};
+use stead_store::DocumentKind;
 
 /// The blobs that an event refers to. A payload that is not an event refers to none; the hash chain
 /// covers it.
-pub(super) fn of_event(payload: &str) -> Vec<Digest> {
+pub(super) fn of_event(payload: &str) -> Vec<ContentHash> {
     let Ok(event) = serde_json::from_str(payload) else { return Vec::new() };
     let message = |messages: &Option<MessagesRef>| messages.iter().map(|one| one.digest.clone()).collect();
     let named: Vec<String> = match &event {
@@ -29,9 +30,9 @@ pub(super) fn of_event(payload: &str) -> Vec<Digest> {
 /// A reference from a document to its content.
 pub(super) enum Referred {
     /// A single blob.
-    Blob(Digest),
+    Blob(ContentHash),
     /// The root of a tree of blobs.
-    Tree(Digest),
+    Tree(ContentHash),
 }
 
 /// The documents that refer to blobs.

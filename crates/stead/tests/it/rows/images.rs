@@ -2,7 +2,7 @@
 //! and an image in use is kept.
 
 use serde_json::{Value, json};
-use stead_fs::Digest;
+use stead_fs::ContentHash;
 use stead_testkit::podman::{self, TOOLS};
 use stead_testkit::{ServerOptions, TestServer};
 
@@ -126,7 +126,7 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
 fn oci(layers: &[Vec<u8>], spoil: impl Fn(&str, &mut Vec<u8>)) -> (Vec<u8>, String) {
     let mut blobs: Vec<(String, Vec<u8>)> = Vec::new();
     let mut add = |kind: &str, media: &str, bytes: Vec<u8>| {
-        let digest = Digest::of(&bytes).to_string();
+        let digest = ContentHash::of(&bytes).to_string();
         let descriptor = json!({"mediaType": media, "digest": digest, "size": bytes.len()});
         let mut kept = bytes;
         spoil(kind, &mut kept);

@@ -205,7 +205,7 @@ fn f13_the_patch_applied_by_git_gives_the_same_tree(files: Files) {
     put(&server, &session, "image", b"\0\x01\xff");
     let diff = server.client().get(&path(&session, "/diff")).expect(200);
     assert_eq!(diff["unshown"], json!(["image"]));
-    let image = stead_fs::Digest::of(b"\0\x01\xff").to_string();
+    let image = stead_fs::ContentHash::of(b"\0\x01\xff").to_string();
     assert_eq!(diff["contents"], json!({"image": {"before": null, "after": image, "mode": "100644"}}));
     server.client().get(&path(&session, "/diff?format=zip")).problem(400, "invalid_request");
     server.client().get(&path(&session, "/export?format=zip")).problem(400, "invalid_request");

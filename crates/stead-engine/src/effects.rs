@@ -1,0 +1,11 @@
+//! How effects are performed: boxes, files, repositories, checkpoints and execs.
+
+pub(crate) mod bundle;
+pub(crate) mod checkpoints;
+pub(crate) mod exec_watch;
+pub(crate) mod file_changes;
+pub(crate) mod git_tool;
+pub(crate) mod guard;
+pub(crate) mod perform;
+pub(crate) mod repository;
+pub(crate) mod workspace_users;

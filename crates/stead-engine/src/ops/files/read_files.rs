@@ -1,0 +1,93 @@
+//! Reads files as bytes, as a listing or as a patch. A read records no event, but a refusal does.
+
+use std::sync::Arc;
+
+use stead_core::decide::may_use;
+use stead_core::session::Status;
+use stead_core::tool::ToolName;
+use stead_core::{Actor, Rejection, Resource, SessionId};
+use stead_fs::patch::Patch;
+use stead_fs::{FsError, Listing};
+use stead_providers::{OpenFile, OperateError, Workspace};
+
+use crate::engine::Engine;
+use crate::error::OpError;
+use crate::open_session::OpenSession;
+use crate::ops::files::operate_files::refuse;
+
+/// The file or directory at a path.
+pub enum Opened {
+    File(OpenFile),
+    Directory(Listing),
+}
+
+/// Opens a file for an actor with `read`, or lists a directory for an actor with `ls`.
+pub async fn open_path(engine: &Engine, actor: &Actor, id: SessionId, path: &str) -> Result<Opened, OpError> {
+    let _slot = engine.enter(id).await?;
+    let workspace = allowed(engine, actor, id, &[ToolName::Read, ToolName::Ls]).await?;
+    match workspace.open(path).await {
+        Ok(file) => {
+            allowed(engine, actor, id, &[ToolName::Read]).await?;
+            Ok(Opened::File(file))
+        }
+        Err(FsError::IsDirectory { .. }) => {
+            allowed(engine, actor, id, &[ToolName::Ls]).await?;
+            match workspace.list(path).await {
+                Ok(listing) => Ok(Opened::Directory(listing)),
+                Err(error) => Err(read_error(engine, id, error).await),
+            }
+        }
+        Err(error) => Err(read_error(engine, id, error).await),
+    }
+}
+
+/// Returns the error of a failed read. If the session was closed meanwhile, that is the reported
+/// reason.
+pub(crate) async fn read_error(engine: &Engine, id: SessionId, error: FsError) -> OpError {
+    match ended_meanwhile(engine, id).await {
+        Some(ended) => ended,
+        None => OperateError::from(error).into(),
+    }
+}
+
+async fn ended_meanwhile(engine: &Engine, id: SessionId) -> Option<OpError> {
+    let session = OpenSession::open(engine, id).await.ok()?;
+    let status = session.state().await.session?.status;
+    (status != Status::Active).then(|| Rejection::NotActive { status }.into())
+}
+
+/// Returns the changes since the session began.
+pub async fn diff(engine: &Engine, actor: &Actor, id: SessionId) -> Result<Patch, OpError> {
+    let _slot = engine.enter(id).await?;
+    let workspace = allowed(engine, actor, id, &[ToolName::Read]).await?;
+    match workspace.diff().await {
+        Ok(patch) => Ok(patch),
+        Err(error) => Err(read_error(engine, id, error).await),
+    }
+}
+
+/// Returns the workspace if the actor may use one of these tools. A refusal names the first tool.
+pub(in crate::ops) async fn allowed(
+    engine: &Engine,
+    actor: &Actor,
+    id: SessionId,
+    tools: &[ToolName],
+) -> Result<Arc<dyn Workspace>, OpError> {
+    let session = OpenSession::open(engine, id).await?;
+    let state = session.state().await;
+    let missing = || OpError::NotFound { what: Resource::Session, id: id.to_string() };
+    let born = state.session.as_ref().ok_or_else(missing)?;
+    let mut refused = None;
+    for tool in tools {
+        match may_use(born, *tool, actor) {
+            Ok(()) => return session.workspace().ok_or_else(missing),
+            Err(rejection) => {
+                refused.get_or_insert((*tool, rejection));
+            }
+        }
+    }
+    match refused {
+        Some((tool, rejection)) => Err(refuse(&session, tool, rejection, actor).await),
+        None => Err(missing()),
+    }
+}

@@ -1,0 +1,8 @@
+//! Operations on sessions as a whole.
+
+pub(super) mod clone_session;
+pub(super) mod close_session;
+pub(super) mod create_session;
+pub(super) mod plan_session;
+pub(super) mod session;
+pub(super) mod usage;

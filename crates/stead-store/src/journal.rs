@@ -1,0 +1,6 @@
+//! The journal of each session: its hash chain, its only write, its session row, its verification.
+
+pub mod chain;
+pub(crate) mod commit;
+pub(crate) mod session;
+pub(crate) mod verify;

@@ -1,0 +1,7 @@
+//! The tables beside the journal: registry documents, content, audit log, idempotency keys, settings.
+
+pub(crate) mod audit;
+pub(crate) mod content;
+pub(crate) mod document;
+pub(crate) mod idempotency;
+pub(crate) mod setting;
