@@ -29,40 +29,33 @@
 //! ```
 
 pub mod archive;
-mod change;
-mod digest;
 mod disk;
-mod entry;
 mod error;
 mod filesystem;
+mod hash;
 mod limits;
 mod memory;
 mod mirror;
 pub mod mount;
-mod order;
 pub mod patch;
 mod path;
-mod resolve;
 mod search;
 mod sparse;
 mod stage;
-mod stop;
-mod time;
 pub mod tools;
-mod tree_hash;
 
-pub use change::Change;
-pub use digest::{Digest, InvalidDigest};
 pub use disk::{DiskFs, DiskSnapshot, DiskWriter, Durability};
-pub use entry::{Entry, Kind, Listing, Permission, Stat, Written};
 pub use error::FsError;
+pub use filesystem::change::Change;
+pub use filesystem::entry::{Entry, Kind, Listing, Permission, Stat, Written};
+pub use filesystem::stop::Stop;
 pub use filesystem::{
     Content, FileWriter, Filesystem, Ignoring, Part, Parts, ReadSeek, Recursion, Snapshot, Walk, Walked, WriteMode,
 };
+pub use hash::{Digest, InvalidDigest};
 pub use limits::Limits;
 pub use memory::MemoryFs;
 pub use mirror::{lay, mirror};
 pub use path::{PathError, PathRules, WorkspacePath};
 pub use search::{Case, GlobFound, GlobQuery, GrepFound, GrepMatch, GrepQuery, Hidden};
 pub use sparse::copy_sparse;
-pub use stop::Stop;

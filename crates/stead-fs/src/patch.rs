@@ -20,10 +20,10 @@ use std::ops::ControlFlow;
 
 use serde::{Deserialize, Serialize};
 
-use crate::digest::Digest;
-use crate::entry::{Kind, Permission};
 use crate::error::FsError;
+use crate::filesystem::entry::{Kind, Permission};
 use crate::filesystem::{Content, Filesystem, Walk, Walked};
+use crate::hash::Digest;
 use crate::mirror::has_same_content;
 use crate::path::WorkspacePath;
 pub use apply::{ApplyError, Applying, Conflict};

@@ -4,6 +4,10 @@
 //! data of the server: the remote URL has no credential. The mirror's packs are hard-linked where
 //! possible.
 
+mod index;
+mod missing_content;
+pub(crate) mod submodules;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,11 +15,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use stead_core::repository::RepositoryUrl;
 
+use crate::checkout::submodules::Submodule;
 use crate::error::{GitError, disk};
-use crate::index;
 use crate::lfs::{self, Files};
 use crate::mirror::{Depth, Mirrors, Resolved};
-use crate::submodules::Submodule;
 
 /// The author of the agent's commits, unless the agent sets another.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -20,8 +20,8 @@ use crate::command::{Ended, Git, reason};
 use crate::error::{GitError, disk};
 use crate::lfs;
 use crate::mirror::{Mirrors, Resolved, Source};
-use crate::network::{Purpose, Remote, Watch};
-use crate::refs::is_commit;
+use crate::remote::refs::is_commit;
+use crate::remote::{Purpose, Remote, Watch};
 
 /// A pack for an agent's repository.
 pub struct Pack {

@@ -10,16 +10,16 @@
 //! them.
 
 mod batch;
-mod bring;
+mod client;
+mod download;
 mod files;
 mod http;
 mod objects;
 mod pointer;
 mod push;
 mod smudge;
-mod way;
 
-pub use bring::LfsObject;
+pub use download::LfsObject;
 pub(crate) use files::Files;
 pub use files::LfsFile;
 pub(crate) use objects::SECONDS;

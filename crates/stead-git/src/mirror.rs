@@ -3,10 +3,16 @@
 //! Concurrent requests for one repository wait for the first one and use its result. A file lock
 //! excludes other processes that share the home. The server asks the remote for the commit of a
 //! branch, and fetches the commit only if it is not in the mirror. Before a mirror serves a commit
-//! without a fetch, the remote must accept this server's credential for it: see [`crate::known`].
+//! without a fetch, the remote must accept this server's credential for it: see [`crate::mirror::remote_cache`].
 //!
 //! A mirror begins with as little history as was asked for, and never loses any. The file `depth`
 //! beside it records the depth that every fetch since has brought at least.
+
+mod base_branch;
+pub(crate) mod collect;
+mod maintenance;
+mod remote_cache;
+mod resolve;
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -21,13 +27,13 @@ use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 
 use crate::checkout::{Author, Checkout};
 use crate::command::Git;
-use crate::credential::{Credential, Identity};
 use crate::error::{GitError, disk};
-use crate::known::Known;
 use crate::local::Snapshot;
-use crate::network::{Purpose, Remote, Watch};
-use crate::refs::Target;
-use crate::tidy::clear_left;
+use crate::mirror::maintenance::clear_left;
+use crate::mirror::remote_cache::Known;
+use crate::remote::credential::{Credential, Identity};
+use crate::remote::refs::Target;
+use crate::remote::{Purpose, Remote, Watch};
 
 /// The operator's settings.
 #[derive(Debug, Clone)]

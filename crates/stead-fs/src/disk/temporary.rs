@@ -16,8 +16,8 @@ use rustix::io::Errno;
 
 use super::DiskFs;
 use super::beneath::proc_path;
-use crate::entry::Kind;
 use crate::error::FsError;
+use crate::filesystem::entry::Kind;
 use crate::filesystem::{Filesystem, Recursion, Walk};
 use crate::path::WorkspacePath;
 

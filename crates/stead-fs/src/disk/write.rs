@@ -16,13 +16,13 @@ use super::create::{Made, inherit_owner, split};
 use super::open::{Found, reopen_file};
 use super::temporary::Temporary;
 use super::{DiskFs, Durability, errno};
-use crate::digest::Hasher;
-use crate::entry::{Kind, Written};
 use crate::error::FsError;
+use crate::filesystem::entry::{Kind, Written};
+use crate::filesystem::resolve::LastLink;
+use crate::filesystem::stop::Stop;
 use crate::filesystem::{FileWriter, Part, Parts, WriteMode};
+use crate::hash::Hasher;
 use crate::path::WorkspacePath;
-use crate::resolve::LastLink;
-use crate::stop::Stop;
 
 /// Size of the smallest hole in a file system.
 const BLOCK: usize = 4096;

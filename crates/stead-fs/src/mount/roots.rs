@@ -8,8 +8,8 @@ use std::path::{Component, Path, PathBuf};
 
 use super::{HostDirectory, HostMount, MountError};
 use crate::disk::DiskFs;
-use crate::entry::Kind;
 use crate::error::FsError;
+use crate::filesystem::entry::Kind;
 use crate::filesystem::{Content, Filesystem};
 use crate::path::WorkspacePath;
 

@@ -10,10 +10,10 @@ use std::ops::ControlFlow;
 use super::links::leads_out;
 use super::placing::place;
 use super::sections::{self, Mode, Section, Step};
-use crate::digest::Digest;
-use crate::entry::{Kind, Permission};
 use crate::error::FsError;
+use crate::filesystem::entry::{Kind, Permission};
 use crate::filesystem::{Content, FileWriter, Filesystem, Recursion, Walk, WriteMode};
+use crate::hash::Digest;
 use crate::path::WorkspacePath;
 use crate::sparse::FileParts;
 

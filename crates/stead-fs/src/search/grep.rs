@@ -14,8 +14,8 @@ use super::filter::Filter;
 use super::line::{FileSearcher, Lines};
 use super::matcher::LineMatcher;
 use super::{Hidden, Pattern};
-use crate::entry::Kind;
 use crate::error::FsError;
+use crate::filesystem::entry::Kind;
 use crate::filesystem::{Content, Filesystem, Ignoring};
 use crate::path::WorkspacePath;
 

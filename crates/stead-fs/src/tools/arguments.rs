@@ -5,7 +5,7 @@
 use serde_json::{Map, Value};
 
 use super::{FileTool, ToolError};
-use crate::digest::Digest;
+use crate::hash::Digest;
 
 pub(super) struct Arguments<'a> {
     values: Option<&'a Map<String, Value>>,

@@ -12,16 +12,16 @@ use ureq::SendBody;
 use ureq::http::Method;
 
 use super::batch::{Action, Actions, MOST_OBJECTS, Operation, Question};
-use super::bring::due;
+use super::client::Way;
+use super::download::due;
 use super::files::LfsFile;
 use super::objects::check;
 use super::pointer::{Pointer, Reading};
-use super::way::Way;
 use crate::blocking::blocking;
 use crate::error::GitError;
 use crate::exchange::Accepted;
 use crate::mirror::{Mirrors, Source};
-use crate::network::{Purpose, Watch};
+use crate::remote::{Purpose, Watch};
 
 /// An object that the LFS server lacks.
 pub struct Upload {
@@ -54,7 +54,7 @@ impl Upload {
             let mut content = content;
             checked.map(|()| content.rewind().map(|()| content))
         });
-        let content = checked.await?.map_err(|untrue| super::bring::why(untrue, &self.file, None))?;
+        let content = checked.await?.map_err(|untrue| super::download::why(untrue, &self.file, None))?;
         let content = content.map_err(|error| GitError::Lfs { reason: error.to_string() })?;
         let kind = Some("application/octet-stream");
         let sent = self.way.send(

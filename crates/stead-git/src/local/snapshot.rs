@@ -14,7 +14,7 @@ use rustix::fs::{AtFlags, CWD, linkat};
 
 use super::{Directory, LocalRepository};
 use crate::error::{GitError, disk};
-use crate::refs::is_commit;
+use crate::remote::refs::is_commit;
 
 /// Maximum depth of alternates, the same as in git.
 const MOST_DEEP: usize = 5;

@@ -13,7 +13,7 @@ use tar::EntryType;
 use super::section::Section;
 use super::{Layer, ReadSeek, damaged, format};
 use crate::archive::{ArchiveError, ArchiveFormat, ArchiveLimits, TarReader};
-use crate::digest::Digest;
+use crate::hash::Digest;
 
 /// Maximum size of a JSON document; real ones have a few kilobytes.
 const MAX_DOCUMENT: u64 = 4 << 20;

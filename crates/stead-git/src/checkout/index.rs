@@ -16,7 +16,7 @@ use std::path::Path;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, Timespec, Timestamps, openat, utimensat};
 use sha1::{Digest, Sha1};
 
-use crate::left_out::Telling;
+use crate::checkout::missing_content::Telling;
 use crate::lfs;
 
 /// Length of an entry's fixed fields, before the path.

@@ -6,8 +6,8 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use crate::credential::Identity;
-use crate::refs::{Target, Wanted};
+use crate::remote::credential::Identity;
+use crate::remote::refs::{Target, Wanted};
 
 /// Answers are kept for this long at most, so that rotated secrets do not add up.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(3600);

@@ -14,8 +14,8 @@ use stead_core::repository::RepositoryUrl;
 use crate::checkout::Checkout;
 use crate::error::{GitError, harmless};
 use crate::mirror::{Mirrors, Resolved, Source};
-use crate::network::Watch;
-use crate::refs::Target;
+use crate::remote::Watch;
+use crate::remote::refs::Target;
 
 /// Maximum depth of nested submodules.
 const MOST_DEEP: usize = 4;

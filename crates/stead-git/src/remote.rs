@@ -1,5 +1,9 @@
 //! A git that talks to a remote: address, credential, timeouts, retries and error classification.
 
+pub(crate) mod credential;
+pub(crate) mod progress;
+pub(crate) mod refs;
+
 use std::net::IpAddr;
 use std::path::Path;
 use std::time::Duration;
@@ -10,11 +14,11 @@ use stead_core::repository::RepositoryUrl;
 
 use crate::blocking::blocking;
 use crate::command::{Ended, Git, reason};
-use crate::credential::{Credential, Lender, Password};
 use crate::error::GitError;
 use crate::local::{LocalRepository, Snapshot};
 use crate::mirror::Settings;
-use crate::progress::{Progress, Teller};
+use crate::remote::credential::{Credential, Lender, Password};
+use crate::remote::progress::{Progress, Teller};
 
 /// The purpose of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,8 +10,8 @@ use stead_core::repository::GitRef;
 use crate::command::Ended;
 use crate::error::GitError;
 use crate::mirror::{Base, Depth, Mirrors, Resolved, Source};
-use crate::network::Watch;
-use crate::refs::Target;
+use crate::remote::Watch;
+use crate::remote::refs::Target;
 
 /// Numbers of commits to fetch, one step after the other; the last step fetches everything.
 const STEPS: [Option<u64>; 3] = [Some(64), Some(1024), Some(u64::MAX)];

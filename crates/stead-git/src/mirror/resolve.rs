@@ -10,14 +10,14 @@ use stead_core::remote::Address;
 use stead_core::repository::GitRef;
 
 use crate::blocking::blocking;
-use crate::credential::Identity;
 use crate::error::{GitError, disk};
-use crate::known::Ask;
 use crate::local::LocalRepository;
+use crate::mirror::remote_cache::Ask;
 use crate::mirror::{Depth, Mirrors, Resolved, Source, Turn, has};
-use crate::network::{Purpose, Remote, Watch};
-use crate::progress::Progress;
-use crate::refs::{self, Target, Wanted};
+use crate::remote::credential::Identity;
+use crate::remote::progress::Progress;
+use crate::remote::refs::{self, Target, Wanted};
+use crate::remote::{Purpose, Remote, Watch};
 
 impl Mirrors {
     /// Resolves the wanted reference and makes sure that the mirror has its commit.

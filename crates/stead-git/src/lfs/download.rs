@@ -15,17 +15,17 @@ use tokio::task::JoinSet;
 use ureq::http::StatusCode;
 
 use super::batch::{Action, Actions, Answer, Due, MOST_OBJECTS, Operation, Question, Refusal};
+use super::client::Way;
 use super::files::{Files, LfsFile};
 use super::objects::{Objects, Tally, Untrue};
 use super::pointer::Pointer;
-use super::way::Way;
 use crate::blocking::blocking;
 use crate::checkout::Checkout;
 use crate::error::{GitError, disk};
 use crate::local::LocalRepository;
 use crate::mirror::{Mirrors, Resolved, Source, Turn};
-use crate::network::{Purpose, Watch};
-use crate::progress::Progress;
+use crate::remote::progress::Progress;
+use crate::remote::{Purpose, Watch};
 
 /// Maximum number of parallel transfers.
 const AT_ONCE: usize = 4;

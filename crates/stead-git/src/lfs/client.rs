@@ -18,10 +18,10 @@ use ureq::{Agent, Body, ResponseExt as _, SendBody};
 use super::batch::{Action, Answer, MEDIA_TYPE, Question};
 use super::http::{MOST_ANSWER, Origin, agent, failed, said, words};
 use crate::blocking::blocking;
-use crate::credential::{Credential, Password};
 use crate::error::GitError;
 use crate::mirror::{Settings, Source};
-use crate::network::{Loan, Patience, Purpose, Watch, resolve};
+use crate::remote::credential::{Credential, Password};
+use crate::remote::{Loan, Patience, Purpose, Watch, resolve};
 
 /// Maximum number of requests per download, including redirects.
 const MOST_MOVES: usize = 5;
