@@ -6,7 +6,7 @@
 //! verifies the hash. It runs no filter, but places the content in the fresh checkout as a file. A
 //! script of ours in the checkout's git config converts files back to pointers inside the box.
 //!
-//! Objects are kept by hash beside the mirror and removed with it. A checkout has hard links to
+//! Objects are kept by hash next to the mirror and removed with it. A checkout has hard links to
 //! them.
 
 mod batch;
