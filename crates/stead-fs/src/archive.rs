@@ -31,9 +31,9 @@ pub use sparse::{Segment, SparseMap};
 pub use tar_reader::{Member, TarReader};
 pub use unpack_tree::unpack_tree;
 
+use crate::digest::{Digest, Hasher};
 use crate::filesystem::entry::Permission;
 use crate::filesystem::{Content, Filesystem};
-use crate::hash::{Digest, Hasher};
 use crate::path::WorkspacePath;
 use crate::stage::{Stage, StageError};
 use manifest::{Manifest, Seen};

@@ -22,10 +22,10 @@ use std::ops::{ControlFlow, Range};
 
 use bytes::Bytes;
 
+use crate::digest::Digest;
 use crate::disk::DiskSnapshot;
 use crate::error::FsError;
 use crate::filesystem::entry::{Kind, Listing, Permission, Stat, Written};
-use crate::hash::Digest;
 use crate::memory::MemoryFs;
 use crate::path::WorkspacePath;
 use crate::search::{self, GlobFound, GlobQuery, GrepFound, GrepQuery};

@@ -29,10 +29,10 @@
 //! ```
 
 pub mod archive;
+mod digest;
 mod disk;
 mod error;
 mod filesystem;
-mod hash;
 mod limits;
 mod memory;
 mod mirror;
@@ -43,7 +43,9 @@ mod search;
 mod sparse;
 mod stage;
 pub mod tools;
+mod tree_hash;
 
+pub use digest::{Digest, InvalidDigest};
 pub use disk::{DiskFs, DiskSnapshot, DiskWriter, Durability};
 pub use error::FsError;
 pub use filesystem::change::Change;
@@ -52,7 +54,6 @@ pub use filesystem::stop::Stop;
 pub use filesystem::{
     Content, FileWriter, Filesystem, Ignoring, Part, Parts, ReadSeek, Recursion, Snapshot, Walk, Walked, WriteMode,
 };
-pub use hash::{Digest, InvalidDigest};
 pub use limits::Limits;
 pub use memory::MemoryFs;
 pub use mirror::{lay, mirror};

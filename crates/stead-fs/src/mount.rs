@@ -20,8 +20,8 @@ pub use judge::Judged;
 pub use preview::MountPreview;
 pub use roots::AllowedRoots;
 
+use crate::digest::Digest;
 use crate::filesystem::{Content, Filesystem};
-use crate::hash::Digest;
 use crate::path::WorkspacePath;
 use crate::stage::{Stage, StageError};
 use fingerprint::ContentDigest;

@@ -5,10 +5,10 @@
 
 use std::io::{self, Read, Write};
 
+use crate::digest::Digest;
 use crate::error::FsError;
 use crate::filesystem::entry::Permission;
 use crate::filesystem::{Filesystem, Recursion, WriteMode};
-use crate::hash::Digest;
 use crate::path::WorkspacePath;
 
 pub(crate) struct Stage<'a> {

@@ -2,8 +2,8 @@
 
 use std::io;
 
+use crate::digest::Digest;
 use crate::error::FsError;
-use crate::hash::Digest;
 use crate::path::WorkspacePath;
 
 #[derive(Debug, thiserror::Error)]

@@ -17,8 +17,8 @@ use std::io::{Read, Seek, SeekFrom, Write};
 
 use super::meter::Meter;
 use super::{ArchiveEntry, ArchiveError, ArchiveFormat, ArchiveLimits, Body, LinkTargets, tape};
+use crate::digest::Digest;
 use crate::disk::DiskFs;
-use crate::hash::Digest;
 use merge::{Listed, Tree, What};
 use section::Section;
 

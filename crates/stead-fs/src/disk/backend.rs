@@ -8,13 +8,13 @@ use bytes::Bytes;
 
 use super::open::{link_target, stat};
 use super::{DiskFs, errno};
+use crate::digest::{Digest, Hasher};
 use crate::error::FsError;
 use crate::filesystem::entry::{Kind, Listing, Permission, Stat, Written};
 use crate::filesystem::resolve::LastLink;
 use crate::filesystem::{Content, FileWriter, Filesystem, Parts, Recursion, Snapshot, Walk, Walked, WriteMode};
-use crate::hash::tree_hash;
-use crate::hash::{Digest, Hasher};
 use crate::path::WorkspacePath;
+use crate::tree_hash;
 
 /// Maximum number of bytes that are read into memory at once.
 const WHOLE: u64 = 64 << 20;

@@ -9,10 +9,10 @@ use rustix::fs::{AtFlags, statat};
 use rustix::io::Errno;
 
 use super::DiskFs;
+use crate::digest::{Digest, Hasher};
 use crate::error::FsError;
 use crate::filesystem::Walk;
 use crate::filesystem::entry::Kind;
-use crate::hash::{Digest, Hasher};
 use crate::path::WorkspacePath;
 
 /// The kernel's clock for file times advances in steps of some milliseconds. A file that changed

@@ -50,7 +50,7 @@ impl Temporary {
     }
 
     /// Gives the file a name that must be free.
-    pub(super) fn place_new(&mut self, file: &File, directory: &OwnedFd, to: &OsStr) -> Result<(), Errno> {
+    pub(super) fn link_new(&mut self, file: &File, directory: &OwnedFd, to: &OsStr) -> Result<(), Errno> {
         let Some(from) = self.name.as_deref() else { return name_it(file, directory, to) };
         match renameat_with(directory, from, directory, to, RenameFlags::NOREPLACE) {
             Ok(()) => {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::hash::Digest;
+use crate::digest::Digest;
 use crate::path::WorkspacePath;
 
 /// The kind of an entry. A path has exactly one kind.

@@ -7,12 +7,12 @@ use bytes::Bytes;
 use super::MemoryFs;
 use super::tree::{Node, Seen};
 use super::writer::MemoryWriter;
+use crate::digest::Digest;
 use crate::error::FsError;
 use crate::filesystem::change::Change;
 use crate::filesystem::entry::{Entry, Kind, Listing, Permission, Stat, Written};
 use crate::filesystem::resolve::LastLink;
 use crate::filesystem::{Content, FileWriter, Filesystem, Part, Parts, Recursion, Snapshot, Walk, Walked, WriteMode};
-use crate::hash::Digest;
 use crate::path::WorkspacePath;
 
 /// Maximum size of a file with holes. Memory has no holes, so the zeros take space.

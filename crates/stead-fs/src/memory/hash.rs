@@ -1,8 +1,8 @@
 //! The Merkle hash of the tree, in the form of `tree_hash.rs`. Each node caches its own.
 
 use super::tree::{Directory, File, Node};
-use crate::hash::Digest;
-use crate::hash::tree_hash::{DirectoryHash, HashedEntry};
+use crate::digest::Digest;
+use crate::tree_hash::{DirectoryHash, HashedEntry};
 
 impl File {
     pub(super) fn hash(&self) -> Digest {

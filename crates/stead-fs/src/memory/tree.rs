@@ -5,8 +5,8 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use imbl::OrdMap;
 
+use crate::digest::Digest;
 use crate::filesystem::entry::{Kind, Permission, Stat};
-use crate::hash::Digest;
 
 #[derive(Clone)]
 pub(super) struct File {

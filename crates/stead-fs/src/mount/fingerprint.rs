@@ -1,8 +1,8 @@
 //! A fingerprint that is equal for equal mounts: every field, and every copied byte.
 
 use super::{HostMount, MountError};
+use crate::digest::{Digest, Hasher};
 use crate::filesystem::entry::Permission;
-use crate::hash::{Digest, Hasher};
 use crate::path::WorkspacePath;
 
 /// A hash of what one mount copied, updated entry by entry in path order.

@@ -7,9 +7,9 @@ use serde_json::json;
 use super::arguments::Arguments;
 use super::write::{exceeds, thousands};
 use super::{Done, ToolError, apply_patch, counted, insert, target};
+use crate::digest::Digest;
 use crate::filesystem::change::Change;
 use crate::filesystem::{Filesystem, WriteMode};
-use crate::hash::Digest;
 use crate::limits::Limits;
 use crate::path::WorkspacePath;
 

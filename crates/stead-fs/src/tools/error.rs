@@ -1,7 +1,7 @@
 //! Errors of tools.
 
+use crate::digest::Digest;
 use crate::error::FsError;
-use crate::hash::Digest;
 use crate::path::{PathError, WorkspacePath};
 
 /// A refusal or failure as a value: the code is for programs, the message for the agent, the hint

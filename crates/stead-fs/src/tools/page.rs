@@ -4,7 +4,7 @@
 
 use std::io::{self, Read};
 
-use crate::hash::{Digest, Hasher};
+use crate::digest::{Digest, Hasher};
 
 pub(super) struct Page {
     /// The page's bytes, unchanged, with line ends.

@@ -5,9 +5,9 @@
 
 use super::ToolError;
 use super::arguments::Arguments;
+use crate::digest::Digest;
 use crate::error::FsError;
 use crate::filesystem::Filesystem;
-use crate::hash::Digest;
 use crate::limits::Limits;
 use crate::path::{PathRules, WorkspacePath};
 

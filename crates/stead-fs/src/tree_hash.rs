@@ -11,10 +11,10 @@
 use std::io::Read;
 use std::ops::ControlFlow;
 
+use crate::digest::{Digest, Hasher};
 use crate::error::FsError;
 use crate::filesystem::entry::{Kind, Permission};
 use crate::filesystem::{Content, Filesystem, Walk, Walked};
-use crate::hash::{Digest, Hasher};
 use crate::path::WorkspacePath;
 
 pub(crate) enum HashedEntry {
