@@ -61,7 +61,8 @@ const EDGES: &[(&str, &[&str])] = &[
     ("wsprobe", &[]),
     ("xtask", &[]),
 ];
-/// Crates with `unsafe` code need their own table of lints. The fuzz targets are a separate workspace.
+/// Crates with `unsafe` code need their own table of lints. The fuzz targets are a separate
+/// workspace.
 const OWN_LINTS: &[&str] = &["crates/stead-box/", "crates/stead-testkit/wsprobe/", "fuzz/"];
 const MAY_KNOW_ALL: &[&str] = &["stead-testkit", "bench", "stead-fuzz"];
 
