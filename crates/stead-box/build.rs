@@ -7,7 +7,7 @@
 use std::path::PathBuf;
 
 fn main() {
-    // Every package has this file. Cargo also runs a build script again after it was compiled again.
+    // Every package has this file. Cargo also runs a build script again after compiling it again.
     println!("cargo::rerun-if-changed=Cargo.toml");
     let Some(out) = std::env::var_os("OUT_DIR").map(PathBuf::from) else { return };
     // The standard library's arguments name shared libraries. The linker finds these two scripts

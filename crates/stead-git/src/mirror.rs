@@ -342,8 +342,8 @@ impl Mirrors {
         let packs = packs(mirror);
         if let (true, [pack]) = (packs_before.is_empty(), packs.as_slice()) {
             // The only pack of the mirror holds this commit and nothing else, so a checkout can use
-            // it unchanged. Keep its shallow boundary next to it, because a later fetch may move the
-            // mirror's.
+            // it unchanged. Keep its shallow boundary next to it, because a later fetch may move
+            // the mirror's.
             let ends = fs::read_to_string(mirror.join("shallow")).unwrap_or_default();
             for (ending, text) in [("shallow", &ends), ("pack", pack)] {
                 let note = mirror.join("notes").join(format!("{}.{ending}", target.commit));

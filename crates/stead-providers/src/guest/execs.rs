@@ -43,8 +43,8 @@ impl GuestExecs {
         Self { guest_box, client, output_cache: OutputCache::default() }
     }
 
-    /// Copies the output of finished commands out of the box, so that stopping the box loses nothing
-    /// for readers.
+    /// Copies the output of finished commands out of the box, so that stopping the box loses
+    /// nothing for readers.
     pub(super) async fn cache_finished(&self, alone: &Alone<'_>) {
         let Ok((Answer::Execs { execs, .. }, _)) = alone.ask(Ask::List).await else { return };
         for status in execs.into_iter().filter(|status| !status.running) {
