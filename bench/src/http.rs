@@ -78,6 +78,6 @@ where
     })?;
     let per_second = samples.len() as f64 / started.elapsed().as_secs_f64();
     samples.sort_by(f64::total_cmp);
-    let percentile = |share| crate::table::percentile(&samples, share);
+    let percentile = |fraction| crate::table::percentile(&samples, fraction);
     Ok(Load { per_second, p50_ms: percentile(0.5), p99_ms: percentile(0.99) })
 }

@@ -44,7 +44,7 @@ impl Table {
 }
 
 /// Returns the value below which this share of the sorted samples lies.
-pub(crate) fn percentile(sorted: &[f64], share: f64) -> f64 {
-    let place = ((sorted.len().saturating_sub(1)) as f64 * share).round() as usize;
-    sorted.get(place).copied().unwrap_or(0.0)
+pub(crate) fn percentile(sorted: &[f64], fraction: f64) -> f64 {
+    let index = ((sorted.len().saturating_sub(1)) as f64 * fraction).round() as usize;
+    sorted.get(index).copied().unwrap_or(0.0)
 }

@@ -1,17 +1,17 @@
-//! Links `stead-init`, and the probe that goes where it goes, statically, so that the one program
-//! runs in any root: with glibc, with musl, with no library at all.
+//! Links the programs of a package statically, so that they run in any root: with glibc, with musl,
+//! without any library. `stead-init` and `wsprobe` use this build script.
 //!
-//! Done by linker arguments of that program alone and not by `+crt-static`, which would have to
-//! hold for the whole build: every `cargo build` then gives the same `stead-init`, with no second
-//! target directory.
+//! The script sets linker arguments of these programs only. `+crt-static` would apply to the whole
+//! build and would need a second target directory.
 
 use std::path::PathBuf;
 
 fn main() {
-    println!("cargo::rerun-if-changed=build.rs");
+    // Every package has this file. Cargo also runs a build script again after compiling it again.
+    println!("cargo::rerun-if-changed=Cargo.toml");
     let Some(out) = std::env::var_os("OUT_DIR").map(PathBuf::from) else { return };
-    // The standard library's own arguments ask for shared libraries by name. Found first, these two
-    // stand for their static halves.
+    // The standard library's arguments name shared libraries. The linker finds these two scripts
+    // first, and they name the static libraries instead.
     let (libc, unwinder) = (library("libc.a"), library("libgcc_eh.a"));
     let scripts = [
         ("libc.so", format!("GROUP ( {libc} {unwinder} )\n")),
@@ -22,17 +22,14 @@ fn main() {
             println!("cargo::error=cannot write {name}: {error}");
         }
     }
-    // Whatever is not there is zero, and not looked up when the program starts: there is nobody to
-    // look it up.
+    // Undefined weak symbols are zero. No dynamic linker could resolve them at run time.
     let arguments = ["-static-pie", "-Wl,-z,nodynamic-undefined-weak", &format!("-L{}", out.display())];
-    for program in ["stead-init", "wsprobe"] {
-        for argument in arguments {
-            println!("cargo::rustc-link-arg-bin={program}={argument}");
-        }
+    for argument in arguments {
+        println!("cargo::rustc-link-arg-bins={argument}");
     }
 }
 
-/// Where the C compiler finds a library of its own.
+/// Path at which the C compiler finds a library.
 fn library(name: &str) -> String {
     let found = std::process::Command::new("cc").arg(format!("-print-file-name={name}")).output();
     found.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_else(|_| name.to_owned())

@@ -55,7 +55,9 @@ impl Tree {
 
     /// Returns the names of the crates under `crates/`.
     pub(crate) fn crates(&self) -> impl Iterator<Item = &str> {
-        self.files.keys().filter_map(|path| path.strip_prefix("crates/")?.strip_suffix("/Cargo.toml"))
+        self.files
+            .keys()
+            .filter_map(|path| path.strip_prefix("crates/")?.strip_suffix("/Cargo.toml")?.rsplit('/').next())
     }
 }
 

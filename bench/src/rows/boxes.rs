@@ -26,7 +26,7 @@ pub(crate) fn run(effort: Effort, table: &mut Table) -> Result<()> {
     let podman = Podman::start().ok();
     cold(effort, table, &caller, podman.as_ref())?;
     live(effort, table, &caller, podman.as_ref())?;
-    beside_a_bomb(effort, table, &caller)?;
+    next_to_a_bomb(effort, table, &caller)?;
     fork(effort, table, &caller)?;
     burst(table, &caller)
 }
@@ -53,13 +53,13 @@ fn cold(effort: Effort, table: &mut Table, caller: &Caller, podman: Option<&Podm
     }
     let (ours, bwrap) = (Spread::of(ours), Spread::of(bwrap));
     let podman = podman.map(|podman| load(1, effort.samples(20), |_| || podman.run_true())).transpose()?;
-    let beside = podman.as_ref().map_or(String::new(), |podman| {
+    let of_podman = podman.as_ref().map_or(String::new(), |podman| {
         format!("; podman run --rm: p50 {:.0} ms, {:.0}× slower than ours", podman.p50_ms, podman.p50_ms / ours.p50)
     });
     table.row(
         "native box: create to first command done, over HTTP, journalled",
         ours.to_string(),
-        format!("bwrap --unshare-all: p50 {:.2} ms; {:.1}× the time{beside}", bwrap.p50, ours.p50 / bwrap.p50),
+        format!("bwrap --unshare-all: p50 {:.2} ms; {:.1}× the time{of_podman}", bwrap.p50, ours.p50 / bwrap.p50),
         "≤ 3× bwrap, ≥ 10× faster than podman",
         json!({"p50_ms": ours.p50, "p99_ms": ours.p99, "bwrap_p50_ms": bwrap.p50, "podman_p50_ms": podman.map(|podman| podman.p50_ms)}),
     );
@@ -85,13 +85,13 @@ fn live(effort: Effort, table: &mut Table, caller: &Caller, podman: Option<&Podm
     let podman = podman.map(|podman| podman.exec_true(effort.samples(20))).transpose()?;
     let floor = Spread::of(floor);
     for (work, ours) in [("an exec of true", Spread::of(execs)), ("the bash tool running true", Spread::of(tools))] {
-        let beside = podman.as_ref().map_or(String::new(), |podman: &Load| {
+        let of_podman = podman.as_ref().map_or(String::new(), |podman: &Load| {
             format!("; podman exec: p50 {:.0} ms, {:.0}× slower than ours", podman.p50_ms, podman.p50_ms / ours.p50)
         });
         table.row(
             &format!("native box: {work} in a live one, over HTTP, journalled twice"),
             ours.to_string(),
-            format!("bare fork+exec: p50 {:.2} ms; {:.1}× the time{beside}", floor.p50, ours.p50 / floor.p50),
+            format!("bare fork+exec: p50 {:.2} ms; {:.1}× the time{of_podman}", floor.p50, ours.p50 / floor.p50),
             "≤ 3× bare, ≥ 40× faster than podman exec",
             json!({"p50_ms": ours.p50, "p99_ms": ours.p99, "bare_p50_ms": floor.p50, "podman_p50_ms": podman.as_ref().map(|podman| podman.p50_ms)}),
         );
@@ -101,7 +101,7 @@ fn live(effort: Effort, table: &mut Table, caller: &Caller, podman: Option<&Podm
 
 /// Measures commands in one box while another box runs fork bombs and busy loops, compared with an
 /// idle one.
-fn beside_a_bomb(effort: Effort, table: &mut Table, caller: &Caller) -> Result<()> {
+fn next_to_a_bomb(effort: Effort, table: &mut Table, caller: &Caller) -> Result<()> {
     let workspace = json!({"enabled": true, "provider": "native", "workspace_policy": "empty", "require_workspace": true,
         "resource_limits": {"cpu": "500m", "memory": "256M", "disk": "64M", "pids": 256}});
     caller.json("POST", "/api/v1/agent-types", Some(json!({"id": "bomb", "workspace": workspace})))?;
@@ -120,15 +120,15 @@ fn beside_a_bomb(effort: Effort, table: &mut Table, caller: &Caller) -> Result<(
     let body = json!({"command": bomb, "background": true});
     caller.json("POST", &format!("/api/v1/sessions/{hog}/execs"), Some(body))?;
     std::thread::sleep(std::time::Duration::from_secs(1));
-    let beside = measure()?;
+    let busy = measure()?;
     close(caller, &hog)?;
     close(caller, &neighbour)?;
     table.row(
         "native box: an exec of true while another box is full of fork bombs and busy loops, over HTTP",
-        beside.to_string(),
-        format!("while it is idle: {idle}; p99 {:.1}× the time", beside.p99 / idle.p99),
+        busy.to_string(),
+        format!("while it is idle: {idle}; p99 {:.1}× the time", busy.p99 / idle.p99),
         "p99 ≤ 2× idle",
-        json!({"p50_ms": beside.p50, "p99_ms": beside.p99, "idle_p50_ms": idle.p50, "idle_p99_ms": idle.p99}),
+        json!({"p50_ms": busy.p50, "p99_ms": busy.p99, "idle_p50_ms": idle.p50, "idle_p99_ms": idle.p99}),
     );
     Ok(())
 }

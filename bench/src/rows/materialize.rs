@@ -16,13 +16,13 @@ pub(crate) fn run(effort: Effort, table: &mut Table) -> Result<()> {
     let paragraph = "Answer with care, \"quote\" what you read,\nand say what you do not know.\n";
     let text = paragraph.repeat((1 << 20) / paragraph.len() + 1);
     let pack = serde_json::to_vec(&vec![Message::text(Role::System, text)])?;
-    let said = |number: usize| {
+    let message = |number: usize| {
         let role = if number.is_multiple_of(2) { Role::User } else { Role::Assistant };
         Ok(serde_json::to_vec(&vec![Message::text(role, format!("message {number}: {}", paragraph.repeat(4)))])?)
     };
-    let history: Vec<Vec<u8>> = (0..200).map(said).collect::<Result<_>>()?;
+    let history: Vec<Vec<u8>> = (0..200).map(message).collect::<Result<_>>()?;
     let samples = effort.samples(200);
-    let mut told = Vec::new();
+    let mut times = Vec::new();
     for (name, shape) in [
         ("neutral", neutral as fn(Materials) -> serde_json::Value),
         ("anthropic", anthropic::request),
@@ -46,16 +46,16 @@ pub(crate) fn run(effort: Effort, table: &mut Table) -> Result<()> {
         }
         let each = begun.elapsed().as_secs_f64() * 1000.0 / samples as f64;
         anyhow::ensure!(bytes > 1 << 20, "the request is too small");
-        told.push((name, each));
+        times.push((name, each));
     }
-    let (_, worst) = told.iter().copied().fold(("", 0.0), |worst, one| if one.1 > worst.1 { one } else { worst });
-    let shown: Vec<String> = told.iter().map(|(name, each)| format!("{name} {each:.2}")).collect();
+    let (_, worst) = times.iter().copied().fold(("", 0.0), |worst, one| if one.1 > worst.1 { one } else { worst });
+    let shown: Vec<String> = times.iter().map(|(name, each)| format!("{name} {each:.2}")).collect();
     table.row(
         "materialise a step: 1 MiB pack, 200 messages, stored bytes to request bytes",
         format!("{worst:.2} ms"),
         format!("{} ms", shown.join(", ")),
         "≤ 5 ms of CPU",
-        json!({"samples": samples, "milliseconds": told.into_iter().collect::<std::collections::BTreeMap<_, _>>()}),
+        json!({"samples": samples, "milliseconds": times.into_iter().collect::<std::collections::BTreeMap<_, _>>()}),
     );
     Ok(())
 }

@@ -53,16 +53,16 @@ fn operations(count: usize) -> Vec<(FileTool, Value)> {
     };
     let mut operations: Vec<(FileTool, Value)> =
         (0..FILES).map(|number| (FileTool::Write, json!({"path": path(number), "content": text(number)}))).collect();
-    for turn in 0..count {
-        let number = turn * 7_919 % FILES;
+    for iteration in 0..count {
+        let number = iteration * 7_919 % FILES;
         let path = path(number);
-        operations.push(match turn % 20 {
+        operations.push(match iteration % 20 {
             0..=7 => (FileTool::Read, json!({"path": path})),
             8..=11 => {
-                let (old, new) = (format!("compute_{number}(7)"), format!("compute_{number}(7) + {turn}"));
+                let (old, new) = (format!("compute_{number}(7)"), format!("compute_{number}(7) + {iteration}"));
                 (FileTool::Edit, json!({"path": path, "old_string": old, "new_string": new}))
             }
-            12..=14 => (FileTool::Write, json!({"path": path, "content": text(turn), "mode": "overwrite"})),
+            12..=14 => (FileTool::Write, json!({"path": path, "content": text(iteration), "mode": "overwrite"})),
             15 | 16 => (FileTool::Ls, json!({"path": format!("src/module{}", number % 40)})),
             17 => (FileTool::Glob, json!({"pattern": format!("**/file{}*.rs", number % 100)})),
             18 => (FileTool::Grep, json!({"pattern": format!(r"compute_{number}\(1\d\)"), "path": "src/module3"})),

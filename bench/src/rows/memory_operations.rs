@@ -86,8 +86,8 @@ fn mark(file: usize) -> String {
     format!("_{file}(7)")
 }
 
-fn pattern(turn: usize) -> String {
-    format!(r"compute_{}\(1\d\)", turn % FILES)
+fn pattern(iteration: usize) -> String {
+    format!(r"compute_{}\(1\d\)", iteration % FILES)
 }
 
 impl Subject {
@@ -100,8 +100,8 @@ impl Subject {
         Ok(Self { fs, files, rules: PathRules::creating(&Limits::default()) })
     }
 
-    fn path(&self, turn: usize) -> Result<WorkspacePath> {
-        Ok(WorkspacePath::parse(&self.files[turn % FILES].0, &self.rules)?)
+    fn path(&self, iteration: usize) -> Result<WorkspacePath> {
+        Ok(WorkspacePath::parse(&self.files[iteration % FILES].0, &self.rules)?)
     }
 
     /// Returns the seconds per call, and a check value of the last result.
@@ -109,24 +109,24 @@ impl Subject {
         let kept = self.fs.snapshot()?;
         let begun = Instant::now();
         let mut check = Value::Null;
-        // Only the last turn computes the check value.
-        for turn in 0..count {
-            let last = turn + 1 == count;
+        // Only the last iteration computes the check value.
+        for iteration in 0..count {
+            let last = iteration + 1 == count;
             match name {
                 "read" => {
-                    let content = black_box(self.fs.read_bytes(&self.path(turn)?)?);
+                    let content = black_box(self.fs.read_bytes(&self.path(iteration)?)?);
                     check = if last { content.len().into() } else { Value::Null };
                 }
                 "write" => {
-                    let written = black_box(self.write(turn)?);
+                    let written = black_box(self.write(iteration)?);
                     check = if last { written.hash.to_string().into() } else { Value::Null };
                 }
                 "edit" => {
-                    let hash = self.edit(turn)?;
+                    let hash = self.edit(iteration)?;
                     check = if last { hash.into() } else { Value::Null };
                 }
                 "write and tree hash" => {
-                    self.write(turn)?;
+                    self.write(iteration)?;
                     let hash = black_box(self.fs.tree_hash()?);
                     check = if last { hash.to_string().into() } else { Value::Null };
                 }
@@ -147,7 +147,7 @@ impl Subject {
                 "grep" => {
                     let query = GrepQuery {
                         path: WorkspacePath::root(),
-                        pattern: pattern(turn),
+                        pattern: pattern(iteration),
                         glob: None,
                         hidden: Hidden::Skipped,
                         ignoring: Ignoring::Nothing,
@@ -168,23 +168,23 @@ impl Subject {
         Ok((begun.elapsed().as_secs_f64() / count as f64, check))
     }
 
-    fn write(&mut self, turn: usize) -> Result<Written> {
-        let content = Bytes::copy_from_slice(self.files[turn % FILES].1.as_bytes());
-        let path = self.path(turn)?;
+    fn write(&mut self, iteration: usize) -> Result<Written> {
+        let content = Bytes::copy_from_slice(self.files[iteration % FILES].1.as_bytes());
+        let path = self.path(iteration)?;
         Ok(self.fs.write_bytes(&path, content, WriteMode::Overwrite, AT)?)
     }
 
     /// Performs the edit like the tool: finds the only occurrence, replaces it, and writes the
     /// file.
-    fn edit(&mut self, turn: usize) -> Result<String> {
-        let forth = (turn / FILES).is_multiple_of(2);
+    fn edit(&mut self, iteration: usize) -> Result<String> {
+        let forth = (iteration / FILES).is_multiple_of(2);
         let (old, new) = if forth { ("compute", "comxute") } else { ("comxute", "compute") };
-        let (old, new) = (format!("{old}{}", mark(turn % FILES)), format!("{new}{}", mark(turn % FILES)));
-        let path = self.path(turn)?;
+        let (old, new) = (format!("{old}{}", mark(iteration % FILES)), format!("{new}{}", mark(iteration % FILES)));
+        let path = self.path(iteration)?;
         let content = self.fs.read_bytes(&path)?;
         let finder = memchr::memmem::Finder::new(&old);
-        let mut places = finder.find_iter(&content);
-        let (Some(at), None) = (places.next(), places.next()) else { anyhow::bail!("{old} is not there once") };
+        let mut matches = finder.find_iter(&content);
+        let (Some(at), None) = (matches.next(), matches.next()) else { anyhow::bail!("{old} is not there once") };
         let edited = [&content[..at], new.as_bytes(), &content[at + old.len()..]].concat();
         let written = self.fs.write_bytes(&path, edited.into(), WriteMode::Overwrite, AT)?;
         Ok(written.hash.to_string())

@@ -21,7 +21,7 @@ const POOL: u64 = 8;
 
 /// The private Podman that the tests use too.
 pub(super) struct Podman {
-    place: PathBuf,
+    directory: PathBuf,
     _script: Child,
 }
 
@@ -36,11 +36,11 @@ impl Podman {
             .spawn()?;
         let mut line = String::new();
         BufReader::new(child.stdout.take().context("no output")?).read_line(&mut line)?;
-        let place = line.split(' ').next().unwrap_or_default();
-        if place.is_empty() {
+        let directory = line.split(' ').next().unwrap_or_default();
+        if directory.is_empty() {
             bail!("no Podman could be started");
         }
-        Ok(Self { place: place.into(), _script: child })
+        Ok(Self { directory: directory.into(), _script: child })
     }
 
     /// Runs and removes a container.
@@ -58,9 +58,9 @@ impl Podman {
 
     fn run(&self, args: &[&str]) -> Result<()> {
         let mut command = Command::new("podman");
-        command.arg("--tmpdir").arg(self.place.join("tmp")).args(args);
-        command.env("CONTAINERS_CONF", self.place.join("containers.conf"));
-        command.env("CONTAINERS_STORAGE_CONF", self.place.join("storage.conf"));
+        command.arg("--tmpdir").arg(self.directory.join("tmp")).args(args);
+        command.env("CONTAINERS_CONF", self.directory.join("containers.conf"));
+        command.env("CONTAINERS_STORAGE_CONF", self.directory.join("storage.conf"));
         let output = command.stdin(Stdio::null()).output()?;
         if output.status.success() { Ok(()) } else { bail!("{}", String::from_utf8_lossy(&output.stderr)) }
     }
@@ -68,7 +68,7 @@ impl Podman {
 
 pub(crate) fn run(effort: Effort, table: &mut Table) -> Result<()> {
     let podman = Podman::start()?;
-    let url = format!("unix://{}", podman.place.join("podman.sock").display());
+    let url = format!("unix://{}", podman.directory.join("podman.sock").display());
     let server = Server::start_with(&[("PODMAN_BASE_URL", &url), ("STEAD_PODMAN_IMAGE", IMAGE)])?;
     let caller = Caller::new(&server.url, &server.token);
     for (name, warm) in [("cold", 0), ("warm", POOL)] {
@@ -131,7 +131,7 @@ fn claims(effort: Effort, table: &mut Table, caller: &Caller) -> Result<()> {
         close(caller, &session)?;
     }
     times.sort_by(f64::total_cmp);
-    let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize];
+    let at = |fraction: f64| times[((times.len() - 1) as f64 * fraction) as usize];
     let (p50, p99) = (at(0.5), at(0.99));
     table.row(
         "podman box from the warm pool: session and first command, over HTTP",

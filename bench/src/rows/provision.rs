@@ -38,7 +38,7 @@ pub(crate) fn run(effort: Effort, table: &mut Table) -> Result<()> {
     for (name, files) in [("1k", 1_000), ("100k", 100_000)] {
         remote.import(name, (0..files).map(small_file));
     }
-    let bench = Bench { caller, remote, place: tempfile::tempdir()?, kept: Cell::new(0) };
+    let bench = Bench { caller, remote, directory: tempfile::tempdir()?, kept: Cell::new(0) };
     bench.cold(few, &described, table)?;
     bench.cached(few, many, &described, table)?;
     bench.flat(many, table)?;
@@ -48,7 +48,7 @@ pub(crate) fn run(effort: Effort, table: &mut Table) -> Result<()> {
 struct Bench {
     caller: Caller,
     remote: GitServer,
-    place: tempfile::TempDir,
+    directory: tempfile::TempDir,
     /// Number of work trees of the peers.
     kept: Cell<usize>,
 }
@@ -77,7 +77,7 @@ impl Bench {
     /// the next measurement.
     fn peer(&self, directory: &Path, args: &[&str]) -> Result<f64> {
         self.kept.set(self.kept.get() + 1);
-        let target = self.place.path().join(format!("peer{}", self.kept.get()));
+        let target = self.directory.path().join(format!("peer{}", self.kept.get()));
         let name = target.to_str().context("a path that is no text")?;
         let begun = Instant::now();
         git(directory, &[args, &[name]].concat())?;
@@ -98,7 +98,7 @@ impl Bench {
         for sample in 0..samples {
             let url = self.url(&format!("cold{sample}"), "sources");
             ours.push(self.provision(&url, "main")?);
-            theirs.push(self.peer(self.place.path(), &["clone", "-q", "--depth", "1", &url])?);
+            theirs.push(self.peer(self.directory.path(), &["clone", "-q", "--depth", "1", &url])?);
         }
         let (ours, theirs) = (median(ours), median(theirs));
         table.row(
@@ -115,14 +115,14 @@ impl Bench {
         let url = self.url("cached", "sources");
         let commit = self.commit("sources")?;
         self.provision(&url, &commit)?;
-        let source = self.place.path().join("source");
+        let source = self.directory.path().join("source");
         let source_name = source.to_str().context("a path that is no text")?;
-        git(self.place.path(), &["clone", "-q", &url, source_name])?;
+        git(self.directory.path(), &["clone", "-q", &url, source_name])?;
         let (mut ours, mut clones, mut worktrees) = (Vec::new(), Vec::new(), Vec::new());
         for sample in 0..many {
             ours.push(self.provision(&url, &commit)?);
             if sample < few {
-                clones.push(self.peer(self.place.path(), &["clone", "-q", "--local", "--shared", source_name])?);
+                clones.push(self.peer(self.directory.path(), &["clone", "-q", "--local", "--shared", source_name])?);
                 worktrees.push(self.peer(&source, &["worktree", "add", "-q", "--force", "--detach"])?);
             }
         }
@@ -171,8 +171,8 @@ impl Bench {
         for (name, files) in [("sources", "20,000"), ("100k", "100,000")] {
             let url = self.url(if name == "100k" { "flat" } else { "cached" }, name);
             let (id, _) = self.start(&url, &self.commit(name)?)?;
-            let plain = self.place.path().join(format!("plain-{name}"));
-            git(self.place.path(), &["clone", "-q", "--depth", "1", &url, plain.to_str().context("no text")?])?;
+            let plain = self.directory.path().join(format!("plain-{name}"));
+            git(self.directory.path(), &["clone", "-q", "--depth", "1", &url, plain.to_str().context("no text")?])?;
             let (first, plain_first) = (self.status_in_box(&id)?, status_here(&plain)?);
             let (mut ours, mut theirs) = (Vec::new(), Vec::new());
             for _ in 0..samples {

@@ -1,6 +1,6 @@
 //! Builds a box, from the outside in: `stead-init launch`. In a box that a container runtime built,
-//! `stead-init guest` ([`guest`]) becomes process 1, and `stead-init tree` ([`tree`]) assembles the
-//! files.
+//! `stead-init guest` ([`guest`]) becomes process 1, and `stead-init tree` ([`mount_container`])
+//! assembles the files.
 //!
 //! It is a single-threaded program. [`launch`] runs on the host and makes the control groups, the
 //! volume and the namespaces. The child continues in [`inside`], enters the new root, drops all
@@ -11,12 +11,13 @@
 //! processes.
 
 mod allowances;
+mod container_mounts;
+mod detached_mount;
 mod devices;
 mod etc;
 mod filter;
 mod guest;
 mod ids;
-mod image;
 mod inside;
 mod launch;
 mod layers;
@@ -24,11 +25,13 @@ mod lockdown;
 mod masks;
 mod reserve;
 mod root;
-mod tree;
-mod trees;
 mod volume;
+mod volume_image;
 
 pub use allowances::{OPEN_FILES, PSEUDO_TERMINALS, SHARED_MESSAGE_QUEUE_BYTES, SHARED_QUEUED_SIGNALS};
+pub use container_mounts::{
+    COMPARED_TREES, CONTAINER_MOUNTS, ContainerMountOrder, HOST_MOUNTS, MountTarget, mount_container,
+};
 pub use filter::seccomp_profile;
 pub(crate) use guest::GATE_SOCKET;
 pub use guest::{GATE, HandOver, INIT, guest};
@@ -36,5 +39,4 @@ pub use launch::{Order, Report, launch};
 pub(crate) use lockdown::close_child;
 pub use masks::HIDDEN as HIDDEN_OF_PROC;
 pub use reserve::Reserve;
-pub use trees::{ON_THE_HOST, PLACES, TREES, TreeOrder, TreeTo, tree};
 pub(crate) use volume::mounted as mount_volume;

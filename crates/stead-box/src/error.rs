@@ -120,8 +120,8 @@ pub enum BoxError {
         #[source]
         source: io::Error,
     },
-    #[error("stead-init ended before the box was there ({status}); it said: {said:?}")]
-    InitFailed { status: String, said: String },
+    #[error("stead-init ended before the box was there ({status}); it said: {output:?}")]
+    InitFailed { status: String, output: String },
     #[error("the box is not there: {reason}")]
     Gone { reason: &'static str },
     #[error("every one of the {ranges} uid ranges is taken")]

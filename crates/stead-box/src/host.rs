@@ -5,20 +5,20 @@
 
 mod builder;
 mod client;
+mod container_mounts;
 mod disown;
 mod doctor;
 mod end;
 mod end_all;
 mod gate;
-
 mod launch;
 mod remove;
 mod spare;
 mod sweep;
-mod trees;
 mod uids;
 
 pub use client::{Connection, Finished, Followed, InputEnd};
+pub use container_mounts::{mount_container_files, unmount_container_files};
 pub use disown::disown;
 pub use doctor::{Check, doctor};
 pub use end::end_container;
@@ -29,5 +29,4 @@ pub(crate) use remove::end_recorded;
 pub use remove::remove;
 pub use spare::{Spare, remove_spares};
 pub(crate) use sweep::remove_tree_at;
-pub use trees::{lay_tree, take_off_tree};
 pub use uids::UidRanges;

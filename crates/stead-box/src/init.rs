@@ -5,21 +5,21 @@
 //! tools in short-lived children, and reaps orphans. It has no privileges: see [`crate::build`].
 //! The invariant: no program in the box can block it, and all memory that it uses is bounded.
 
-mod answer;
 mod connection;
 mod dial;
+mod dispatch;
 mod exec;
 mod files;
 mod group_events;
 mod job;
 mod output;
+mod process_tree;
 mod put_all;
 mod room;
 mod serve;
 mod socket_watch;
 mod spawn;
 mod supervise;
-mod tree;
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};

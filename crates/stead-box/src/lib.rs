@@ -5,7 +5,7 @@
 //! [`protocol`] and the [`OwnerRecord`].
 //!
 //! The invariant of the crate: a box is either isolated as described or not started, and the box's
-//! directory names everything on the host before it is made. All `unsafe` code of the project is in
+//! directory names everything on the host before it is made. All `unsafe` code of the crate is in
 //! `sys`.
 //!
 //! Landlock is absent on purpose. It could forbid access to files, TCP ports, abstract sockets and
@@ -27,8 +27,8 @@ pub use cgroup::{Held, enforceable};
 pub use error::{BoxError, Primitive, Refused};
 pub use host::{
     Check, Connection, Finished, Followed, Gate, Guest, InputEnd, RunningBox, Spare, Switchboard, UidRanges,
-    bind_limits, connect, disown, doctor, end_all, end_container, launch, lay_tree, mount_volume, remove,
-    remove_spares, restart, resume, take_off_tree, unmount_volume,
+    bind_limits, connect, disown, doctor, end_all, end_container, launch, mount_container_files, mount_volume, remove,
+    remove_spares, restart, resume, unmount_container_files, unmount_volume,
 };
 pub use keeper::{ensure_keeper, keep};
 pub use record::{OwnerRecord, ProcessMark};

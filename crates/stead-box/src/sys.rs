@@ -1,4 +1,4 @@
-//! Kernel calls that no safe crate offers. All `unsafe` code of the project is in this directory.
+//! Kernel calls that no safe crate offers. All `unsafe` code of the crate is in this directory.
 //!
 //! Each function is safe to call: it takes owned or borrowed values and checks what the kernel does
 //! not check. [`clone::into_namespaces`] and [`clone::fork`] need a single-threaded caller and

@@ -1,6 +1,6 @@
 //! Caveats: facts about a repository that may surprise a developer.
 
-use crate::survey::{Place, Survey};
+use crate::survey::{Origin, Survey};
 use crate::symbols::SymbolMap;
 use crate::text;
 
@@ -9,7 +9,7 @@ const MOST: usize = 6;
 
 pub(crate) fn find(survey: &Survey, symbols: &SymbolMap, notices: &[String]) -> Vec<String> {
     let mut caveats: Vec<String> = notices.iter().map(|notice| text::prose(notice, 400)).collect();
-    brought(survey, &mut caveats);
+    vendored(survey, &mut caveats);
     submodules(survey, &mut caveats);
     large_files(survey, &mut caveats);
     if survey.files.is_empty() {
@@ -22,24 +22,24 @@ pub(crate) fn find(survey: &Survey, symbols: &SymbolMap, notices: &[String]) -> 
         caveats
             .push(format!("{} more files were not looked at: the tree is larger than a digest reads.", survey.beyond));
     }
-    if survey.unread > 0 || symbols.passed_over > 0 {
-        let files = survey.unread + symbols.passed_over as u64;
+    if survey.skipped > 0 || symbols.passed_over > 0 {
+        let files = survey.skipped + symbols.passed_over as u64;
         caveats.push(format!("{files} source files are not in the symbol map: too many, too large or not parsable."));
     }
     caveats
 }
 
-fn brought(survey: &Survey, caveats: &mut Vec<String>) {
-    if survey.brought.is_empty() {
+fn vendored(survey: &Survey, caveats: &mut Vec<String>) {
+    if survey.vendored.is_empty() {
         return;
     }
     let shown: Vec<String> = survey
-        .brought
+        .vendored
         .iter()
         .take(MOST)
         .map(|(path, files)| format!("{} ({files} files)", text::code(path, 120)))
         .collect();
-    let more = survey.brought.len().saturating_sub(MOST);
+    let more = survey.vendored.len().saturating_sub(MOST);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     caveats.push(format!("Generated or brought in from elsewhere, and not digested: {}{more}.", shown.join(", ")));
 }
@@ -67,7 +67,8 @@ fn submodules(survey: &Survey, caveats: &mut Vec<String>) {
 }
 
 fn large_files(survey: &Survey, caveats: &mut Vec<String>) {
-    let mut large: Vec<_> = survey.files.iter().filter(|file| file.place == Place::Own && file.size > LARGE).collect();
+    let mut large: Vec<_> =
+        survey.files.iter().filter(|file| file.origin == Origin::Own && file.size > LARGE).collect();
     if large.is_empty() {
         return;
     }

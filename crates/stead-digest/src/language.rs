@@ -111,7 +111,7 @@ pub(crate) fn is_prose(name: &str) -> bool {
 }
 
 /// Directories with generated or third-party files.
-const BROUGHT: &[&str] = &[
+const VENDORED_DIRECTORIES: &[&str] = &[
     "node_modules",
     "bower_components",
     "vendor",
@@ -141,13 +141,13 @@ const BROUGHT: &[&str] = &[
 ];
 
 /// The outermost generated or third-party directory that contains a file.
-pub(crate) fn brought(path: &str) -> Option<&str> {
+pub(crate) fn vendored_directory(path: &str) -> Option<&str> {
     let mut end = 0;
     for name in path.split('/') {
         let start = end;
         end += name.len();
         let last = end == path.len();
-        if !last && (BROUGHT.contains(&name) || name.ends_with(".egg-info")) {
+        if !last && (VENDORED_DIRECTORIES.contains(&name) || name.ends_with(".egg-info")) {
             return Some(&path[..start + name.len()]);
         }
         end += 1;

@@ -47,7 +47,7 @@ impl From<ArchiveError> for SurveyError {
 pub(crate) struct File {
     pub(crate) path: String,
     pub(crate) size: u64,
-    pub(crate) place: Place,
+    pub(crate) origin: Origin,
     pub(crate) language: Option<&'static Language>,
     /// The content, if the file is small enough and the generator needs it.
     pub(crate) content: Option<Bytes>,
@@ -55,10 +55,10 @@ pub(crate) struct File {
 
 /// Distinguishes the repository's own files from generated and third-party ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum Origin {
     Own,
     /// In a directory with generated or third-party files.
-    Brought,
+    Vendored,
 }
 
 #[derive(Debug, Default)]
@@ -67,10 +67,10 @@ pub struct Survey {
     pub(crate) links: u64,
     /// Directories with generated or third-party files, outermost only, with the number of files in
     /// each.
-    pub(crate) brought: BTreeMap<String, u64>,
+    pub(crate) vendored: BTreeMap<String, u64>,
     pub(crate) beyond: u64,
     /// Number of source files whose content exceeded the limits.
-    pub(crate) unread: u64,
+    pub(crate) skipped: u64,
     pub(crate) is_git: bool,
     kept: u64,
     hash: blake3::Hasher,
@@ -151,20 +151,20 @@ impl Survey {
             self.beyond += 1;
             return Ok(());
         }
-        let brought = language::brought(path);
-        if let Some(directory) = brought {
-            *self.brought.entry(directory.to_owned()).or_default() += 1;
+        let vendored = language::vendored_directory(path);
+        if let Some(directory) = vendored {
+            *self.vendored.entry(directory.to_owned()).or_default() += 1;
         }
-        let place = if brought.is_some() { Place::Brought } else { Place::Own };
+        let origin = if vendored.is_some() { Origin::Vendored } else { Origin::Own };
         let language = language::of(path);
         self.mix(b'f', path, size);
-        let wanted = place == Place::Own && size <= MAX_FILE && language::tells(path, language);
+        let wanted = origin == Origin::Own && size <= MAX_FILE && language::tells(path, language);
         let content = match wanted && self.kept + size <= MAX_KEPT {
             true => self.keep(size, content)?,
             false => None,
         };
-        self.unread += u64::from(wanted && content.is_none());
-        self.files.push(File { path: path.to_owned(), size, place, language, content });
+        self.skipped += u64::from(wanted && content.is_none());
+        self.files.push(File { path: path.to_owned(), size, origin, language, content });
         Ok(())
     }
 
@@ -198,7 +198,7 @@ impl Survey {
     }
 
     pub(crate) fn own(&self) -> impl Iterator<Item = &File> {
-        self.files.iter().filter(|file| file.place == Place::Own)
+        self.files.iter().filter(|file| file.origin == Origin::Own)
     }
 
     /// Files with this name, outermost first.

@@ -74,16 +74,16 @@ pub fn quote(text: &str, most_lines: usize, most_chars: usize) -> String {
 
 /// Cuts a text at the end of a line so that it fits, and appends a note.
 pub fn fit(text: &str, most_bytes: usize) -> String {
-    const SAID: &str = "\n… cut here: the budget is used up.\n";
+    const NOTE: &str = "\n… cut here: the budget is used up.\n";
     if text.len() <= most_bytes {
         return text.to_owned();
     }
-    let mut end = most_bytes.saturating_sub(SAID.len());
+    let mut end = most_bytes.saturating_sub(NOTE.len());
     while !text.is_char_boundary(end) {
         end -= 1;
     }
     let end = text[..end].rfind('\n').unwrap_or(0);
-    format!("{}{SAID}", &text[..end])
+    format!("{}{NOTE}", &text[..end])
 }
 
 #[cfg(test)]

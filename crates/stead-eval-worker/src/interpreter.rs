@@ -34,7 +34,7 @@ pub(crate) struct Interpreter {
 }
 
 /// State of the interpreter after the code has ended.
-struct Ended {
+struct Finished {
     repl: MontyRepl,
     error: Option<MontyException>,
 }
@@ -128,7 +128,7 @@ impl Interpreter {
         };
         let file = repl.next_script_name();
         let mut printed = Printed::default();
-        let Ended { mut repl, error } = drive(repl, &code, globals, &mut printed, link);
+        let Finished { mut repl, error } = drive(repl, &code, globals, &mut printed, link);
         report.stdout = bounded(&traceback::own_words(&printed.text), MOST_OUTPUT);
         if let Some(error) = error {
             report.ending = ending(&error);
@@ -179,13 +179,13 @@ fn globals(repl: &mut MontyRepl, order: &Order) -> Result<NamedValues, MontyExce
     Ok(values)
 }
 
-fn drive(repl: MontyRepl, code: &str, globals: NamedValues, printed: &mut Printed, link: &mut Link) -> Ended {
+fn drive(repl: MontyRepl, code: &str, globals: NamedValues, printed: &mut Printed, link: &mut Link) -> Finished {
     let mut print = PrintWriter::Callback(printed);
     let mut progress = repl.feed_start(code, globals, print.reborrow());
     loop {
         progress = match progress {
-            Err(ended) => return Ended { repl: ended.repl, error: Some(ended.error) },
-            Ok(ReplProgress::Complete { repl, .. }) => return Ended { repl, error: None },
+            Err(failed) => return Finished { repl: failed.repl, error: Some(failed.error) },
+            Ok(ReplProgress::Complete { repl, .. }) => return Finished { repl, error: None },
             Ok(ReplProgress::FunctionCall(call)) => {
                 let answer = host_call(&call.function_name, &call.args, link);
                 call.resume(answer, print.reborrow())

@@ -10,8 +10,8 @@ use crate::files::EvalFiles;
 use crate::params::{EvalFileRead, EvalFileWrite, EvalParams, EvalResult, MOST_OUTPUT};
 use crate::protocol::{Ending, Order, Reply, Report, Say};
 use crate::seed::Seed;
-use crate::turns::{Owner, Turns};
 use crate::worker::{Silence, Worker};
+use crate::worker_slots::{Owner, WorkerSlots};
 
 /// File name of the worker program.
 pub const WORKER: &str = "stead-eval-worker";
@@ -61,7 +61,7 @@ impl std::fmt::Debug for Evaluator {
 
 struct Shared {
     program: PathBuf,
-    turns: Turns,
+    slots: WorkerSlots,
     /// Set by the first evaluation.
     seed: Mutex<Option<Seed>>,
     state: Mutex<State>,
@@ -91,7 +91,7 @@ impl Evaluator {
         let most_running = std::thread::available_parallelism().map_or(4, |cores| cores.get() * 2).max(4);
         let shared = Shared {
             program: program.into(),
-            turns: Turns::new(most_running),
+            slots: WorkerSlots::new(most_running),
             seed: Mutex::default(),
             state: Mutex::default(),
         };
@@ -104,13 +104,13 @@ impl Evaluator {
         Self { shared: self.shared.clone(), owner: Some(owner.into()) }
     }
 
-    /// Uses the worker beside the running program, where the build puts it.
+    /// Uses the worker next to the running program, where the build puts it.
     pub fn beside_this_program() -> Self {
         let program = std::env::current_exe().unwrap_or_default();
         let here = program.parent().unwrap_or(Path::new(""));
         // Test programs are one directory deeper.
-        let places = [here.join(WORKER), here.parent().unwrap_or(here).join(WORKER)];
-        let found = places.iter().find(|path| path.is_file()).unwrap_or(&places[0]);
+        let candidates = [here.join(WORKER), here.parent().unwrap_or(here).join(WORKER)];
+        let found = candidates.iter().find(|path| path.is_file()).unwrap_or(&candidates[0]);
         Self::new(found)
     }
 
@@ -138,7 +138,7 @@ impl Evaluator {
             reads,
             templates: params.writes.iter().map(|write| write.content.clone()).collect(),
         };
-        let _turn = self.shared.turns.wait(self.owner.clone());
+        let _slot = self.shared.slots.wait(self.owner.clone());
         let mut worker = self.take()?;
         let report = match converse(&mut worker, &order, files, &mut log) {
             Ok(report) => {
@@ -334,14 +334,14 @@ fn write_declared(
 /// rest are errors.
 fn silent(silence: Silence) -> Result<Report, EvalError> {
     let (ending, stderr) = match silence {
-        Silence::TimedOut | Silence::Ended { signal: Some(SIGXCPU), .. } => {
+        Silence::TimedOut | Silence::Exited { signal: Some(SIGXCPU), .. } => {
             (Ending::TimedOut, "TimeoutError: Execution timed out.")
         }
         // SIGKILL: the host ran out of memory, or the CPU time limit was reached.
-        Silence::Ended { code: Some(OUT_OF_MEMORY), .. } | Silence::Ended { signal: Some(SIGKILL), .. } => {
+        Silence::Exited { code: Some(OUT_OF_MEMORY), .. } | Silence::Exited { signal: Some(SIGKILL), .. } => {
             (Ending::OutOfMemory, "MemoryError: the evaluation used more memory than it may.")
         }
-        Silence::Ended { code, signal } => {
+        Silence::Exited { code, signal } => {
             let reason = match (code, signal) {
                 (Some(code), _) => format!("it ended with exit code {code}"),
                 (None, Some(signal)) => format!("it ended by signal {signal}"),

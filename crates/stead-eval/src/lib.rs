@@ -24,8 +24,8 @@ mod files;
 mod params;
 pub mod protocol;
 mod seed;
-mod turns;
 mod worker;
+mod worker_slots;
 
 pub use error::EvalError;
 pub use evaluator::{Evaluation, Evaluator, REVIEW, WORKER};

@@ -14,13 +14,13 @@ const MOST_LINE: usize = 32 << 20;
 
 pub(crate) struct Worker {
     pid: Pid,
-    ended: Option<End>,
+    exit: Option<Exit>,
     socket: UnixStream,
     buffer: Vec<u8>,
 }
 
 #[derive(Clone, Copy)]
-struct End {
+struct Exit {
     code: Option<i32>,
     signal: Option<i32>,
 }
@@ -28,8 +28,8 @@ struct End {
 /// Why a worker sent no further message.
 pub(crate) enum Silence {
     TimedOut,
-    /// The process ended with this exit code or signal.
-    Ended {
+    /// The process exited with this exit code or signal.
+    Exited {
         code: Option<i32>,
         signal: Option<i32>,
     },
@@ -41,24 +41,24 @@ impl Worker {
     /// Takes over a process that waits for its order at the other end of the socket. It is a child
     /// of this process, even if the seed forked it.
     pub(crate) fn new(pid: Pid, socket: UnixStream) -> Self {
-        Self { pid, ended: None, socket, buffer: Vec::new() }
+        Self { pid, exit: None, socket, buffer: Vec::new() }
     }
 
     /// Returns whether the process is alive and unused.
     pub(crate) fn alive(&mut self) -> bool {
         self.wait(WaitOptions::NOHANG);
-        self.ended.is_none()
+        self.exit.is_none()
     }
 
     /// Waits for the exit status. Until then the kernel does not reuse the pid.
     fn wait(&mut self, options: WaitOptions) {
-        while self.ended.is_none() {
-            self.ended = match waitpid(Some(self.pid), options) {
-                Ok(Some((_, status))) => Some(End { code: status.exit_status(), signal: status.terminating_signal() }),
+        while self.exit.is_none() {
+            self.exit = match waitpid(Some(self.pid), options) {
+                Ok(Some((_, status))) => Some(Exit { code: status.exit_status(), signal: status.terminating_signal() }),
                 Ok(None) => return,
                 Err(rustix::io::Errno::INTR) => None,
                 // The process is no longer a child of this one.
-                Err(_) => Some(End { code: None, signal: None }),
+                Err(_) => Some(Exit { code: None, signal: None }),
             };
         }
     }
@@ -86,7 +86,7 @@ impl Worker {
             let mut piece = [0; 16 * 1024];
             let read = self.socket.set_read_timeout(Some(left)).and_then(|()| self.socket.read(&mut piece));
             match read {
-                Ok(0) => return Err(self.ended()),
+                Ok(0) => return Err(self.exited()),
                 Ok(count) => self.buffer.extend_from_slice(&piece[..count]),
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(self.silence(&error)),
@@ -96,21 +96,21 @@ impl Worker {
 
     fn silence(&mut self, error: &std::io::Error) -> Silence {
         use std::io::ErrorKind::{TimedOut, WouldBlock};
-        if matches!(error.kind(), TimedOut | WouldBlock) { Silence::TimedOut } else { self.ended() }
+        if matches!(error.kind(), TimedOut | WouldBlock) { Silence::TimedOut } else { self.exited() }
     }
 
     /// The worker closed its socket; waits for its exit status.
-    fn ended(&mut self) -> Silence {
+    fn exited(&mut self) -> Silence {
         self.wait(WaitOptions::empty());
-        let End { code, signal } = self.ended.unwrap_or(End { code: None, signal: None });
-        Silence::Ended { code, signal }
+        let Exit { code, signal } = self.exit.unwrap_or(Exit { code: None, signal: None });
+        Silence::Exited { code, signal }
     }
 }
 
 impl Drop for Worker {
     fn drop(&mut self) {
         if self.alive() {
-            // An error means that the process has ended. It has no children, because its filter
+            // An error means that the process has exited. It has no children, because its filter
             // forbids forks.
             let _ = kill_process(self.pid, Signal::KILL);
             self.wait(WaitOptions::empty());

@@ -34,7 +34,8 @@ pub use unpack_tree::unpack_tree;
 use stead_core::ContentHash;
 use stead_core::content_hash::Hasher;
 
-use crate::entry::Permission;
+
+use crate::filesystem::entry::Permission;
 use crate::filesystem::{Content, Filesystem};
 use crate::path::WorkspacePath;
 use crate::stage::{Stage, StageError};

@@ -1,9 +1,10 @@
 //! The disk backend: a directory, and nothing above it.
 //!
 //! Invariant: the kernel resolves every name, with `openat2` (or name by name where that is
-//! missing), beneath one directory descriptor and with symbolic links forbidden. [`crate::resolve`]
-//! follows links by reading them and asking the kernel again. So replacing a name by a link between
-//! two steps causes an error, never an escape. No path is checked as a string.
+//! missing), beneath one directory descriptor and with symbolic links forbidden.
+//! [`crate::filesystem::resolve`] follows links by reading them and asking the kernel again. So
+//! replacing a name by a link between two steps causes an error, never an escape. No path is
+//! checked as a string.
 //!
 //! FIFOs, sockets and devices are examined through `O_PATH`, which does not open them, and refused.
 
@@ -27,11 +28,11 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::entry::Kind;
 use crate::error::FsError;
+use crate::filesystem::entry::Kind;
+use crate::filesystem::stop::Stop;
 use crate::filesystem::{Filesystem, Walk};
 use crate::path::WorkspacePath;
-use crate::stop::Stop;
 use beneath::Root;
 pub use snapshot::DiskSnapshot;
 pub use write::DiskWriter;

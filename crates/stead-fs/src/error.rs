@@ -52,7 +52,7 @@ pub enum FsError {
     Changed { path: WorkspacePath },
     /// A failure inside a box, with the box's own message, which names the path.
     #[error("{message}")]
-    Told { code: &'static str, message: String },
+    Reported { code: &'static str, message: String },
     #[error("the workspace cannot be reached: {reason}")]
     Unreachable { reason: String },
     #[error(transparent)]
@@ -83,7 +83,7 @@ impl FsError {
             Self::NoSpace { .. } => "no_space",
             Self::Stopped => "interrupted",
             Self::Changed { .. } => "changed",
-            Self::Told { code, .. } => code,
+            Self::Reported { code, .. } => code,
             Self::Unreachable { .. } => "unreachable",
             Self::Root
             | Self::NotLink { .. }

@@ -11,6 +11,12 @@
 //! * `at_millis` is the time that the caller gives. The memory backend stores it; a disk has its
 //!   own clock.
 
+pub(crate) mod change;
+pub(crate) mod entry;
+pub(crate) mod resolve;
+pub(crate) mod stop;
+pub(crate) mod walk_order;
+
 use std::io::{self, Read, Seek, Write};
 use std::ops::{ControlFlow, Range};
 
@@ -18,8 +24,8 @@ use bytes::Bytes;
 use stead_core::ContentHash;
 
 use crate::disk::DiskSnapshot;
-use crate::entry::{Kind, Listing, Permission, Stat, Written};
 use crate::error::FsError;
+use crate::filesystem::entry::{Kind, Listing, Permission, Stat, Written};
 use crate::memory::MemoryFs;
 use crate::path::WorkspacePath;
 use crate::search::{self, GlobFound, GlobQuery, GrepFound, GrepQuery};

@@ -29,9 +29,8 @@
 //! ```
 
 pub mod archive;
-mod change;
+
 mod disk;
-mod entry;
 mod error;
 mod filesystem;
 mod hash_reader;
@@ -39,22 +38,20 @@ mod limits;
 mod memory;
 mod mirror;
 pub mod mount;
-mod order;
 pub mod patch;
 mod path;
-mod resolve;
 mod search;
 mod sparse;
 mod stage;
-mod stop;
-mod time;
 pub mod tools;
 mod tree_hash;
 
-pub use change::Change;
+
 pub use disk::{DiskFs, DiskSnapshot, DiskWriter, Durability};
-pub use entry::{Entry, Kind, Listing, Permission, Stat, Written};
 pub use error::FsError;
+pub use filesystem::change::Change;
+pub use filesystem::entry::{Entry, Kind, Listing, Permission, Stat, Written};
+pub use filesystem::stop::Stop;
 pub use filesystem::{
     Content, FileWriter, Filesystem, Ignoring, Part, Parts, ReadSeek, Recursion, Snapshot, Walk, Walked, WriteMode,
 };
@@ -66,4 +63,3 @@ pub use path::{PathError, PathRules, WorkspacePath};
 pub use search::{Case, GlobFound, GlobQuery, GrepFound, GrepMatch, GrepQuery, Hidden};
 pub use sparse::copy_sparse;
 pub use stead_core::ContentHash;
-pub use stop::Stop;

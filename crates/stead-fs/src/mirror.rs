@@ -7,8 +7,8 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use crate::entry::Kind;
 use crate::error::FsError;
+use crate::filesystem::entry::Kind;
 use crate::filesystem::{Content, Filesystem, Recursion, Walk, WriteMode};
 use crate::path::WorkspacePath;
 use crate::sparse::{FileParts, same_content};

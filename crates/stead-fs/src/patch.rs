@@ -7,9 +7,9 @@
 //! reading a repository changes some of them.
 
 mod apply;
+mod apply_hunks;
 mod hunks;
 mod links;
-mod placing;
 mod quote;
 mod sections;
 mod touched;
@@ -21,8 +21,9 @@ use std::ops::ControlFlow;
 use serde::{Deserialize, Serialize};
 use stead_core::ContentHash;
 
-use crate::entry::{Kind, Permission};
+
 use crate::error::FsError;
+use crate::filesystem::entry::{Kind, Permission};
 use crate::filesystem::{Content, Filesystem, Walk, Walked};
 use crate::mirror::has_same_content;
 use crate::path::WorkspacePath;

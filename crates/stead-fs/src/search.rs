@@ -4,11 +4,11 @@
 //! the same on every backend. Invariant: a limited result is the first part of the whole result,
 //! not a random part.
 
+mod file_searcher;
 mod filter;
 mod gitignore;
 mod glob;
 mod grep;
-mod line;
 mod matcher;
 mod pattern;
 

@@ -6,9 +6,8 @@
 use std::io::{self, Read, Write};
 
 use stead_core::ContentHash;
-
-use crate::entry::Permission;
 use crate::error::FsError;
+use crate::filesystem::entry::Permission;
 use crate::filesystem::{Filesystem, Recursion, WriteMode};
 use crate::path::WorkspacePath;
 

@@ -16,6 +16,7 @@ mod page;
 mod read;
 mod rm;
 mod target;
+mod timestamp;
 mod write;
 
 use std::fmt;
@@ -23,8 +24,8 @@ use std::str::FromStr;
 
 use serde_json::Value;
 
-use crate::change::Change;
 use crate::filesystem::Filesystem;
+use crate::filesystem::change::Change;
 use crate::limits::Limits;
 
 use arguments::Arguments;

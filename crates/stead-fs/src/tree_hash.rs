@@ -13,9 +13,8 @@ use std::ops::ControlFlow;
 
 use stead_core::ContentHash;
 use stead_core::content_hash::Hasher;
-
-use crate::entry::{Kind, Permission};
 use crate::error::FsError;
+use crate::filesystem::entry::{Kind, Permission};
 use crate::filesystem::{Content, Filesystem, Walk, Walked};
 use crate::path::WorkspacePath;
 

@@ -4,6 +4,10 @@
 //! data of the server: the remote URL has no credential. The mirror's packs are hard-linked where
 //! possible.
 
+mod index;
+mod missing_content;
+pub(crate) mod submodules;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,11 +15,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use stead_core::repository::RepositoryUrl;
 
+use crate::checkout::submodules::Submodule;
 use crate::error::{GitError, disk};
-use crate::index;
 use crate::lfs::{self, Files};
 use crate::mirror::{Depth, Mirrors, Resolved};
-use crate::submodules::Submodule;
 
 /// The author of the agent's commits, unless the agent sets another.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,7 +58,7 @@ pub struct Written {
     /// Paths of the repositories below the checkout; the first is the checkout itself.
     pub repositories: Vec<PathBuf>,
     /// Codes and messages for content that a user may expect but that the checkout lacks.
-    pub left_out: Vec<(String, String)>,
+    pub warnings: Vec<(String, String)>,
 }
 
 impl Checkout {
@@ -110,20 +113,20 @@ impl Checkout {
         let contents = self.lfs.as_ref();
         contents.map_or(Ok(()), |files| files.put_into(into))?;
         let sizes = contents.map(Files::sizes).unwrap_or_default();
-        let mut settled = index::settle(into, &git_dir.join("index"), seconds, &sizes).map_err(disk(&git_dir))?;
+        let mut missing = index::settle(into, &git_dir.join("index"), seconds, &sizes).map_err(disk(&git_dir))?;
         if contents.is_some() {
-            settled.attributes.clear();
+            missing.attributes.clear();
             lfs::write_filter(into)?;
         }
-        let mut written = Written { repositories: vec![PathBuf::new()], left_out: Vec::new() };
+        let mut written = Written { repositories: vec![PathBuf::new()], warnings: Vec::new() };
         for Submodule { path, checkout, .. } in &self.submodules {
-            let place = plain_directory(into, path).map_err(disk(into))?;
-            let inner = Box::pin(checkout.write(&place)).await?;
+            let directory = plain_directory(into, path).map_err(disk(into))?;
+            let inner = Box::pin(checkout.write(&directory)).await?;
             written.repositories.extend(inner.repositories.iter().map(|inner| Path::new(path).join(inner)));
-            written.left_out.extend(inner.left_out);
-            settled.brought.push(path.clone());
+            written.warnings.extend(inner.warnings);
+            missing.checked_out.push(path.clone());
         }
-        written.left_out.splice(0..0, settled.warnings(into));
+        written.warnings.splice(0..0, missing.warnings(into));
         Ok(written)
     }
 
@@ -268,15 +271,15 @@ fn quoted(text: &str) -> String {
 
 /// A directory of the checkout, reached without following links.
 fn plain_directory(root: &Path, path: &str) -> std::io::Result<PathBuf> {
-    let mut place = root.to_owned();
+    let mut directory = root.to_owned();
     for part in Path::new(path).components() {
         let std::path::Component::Normal(part) = part else { return Err(std::io::ErrorKind::InvalidFilename.into()) };
-        place.push(part);
-        if !fs::symlink_metadata(&place)?.is_dir() {
+        directory.push(part);
+        if !fs::symlink_metadata(&directory)?.is_dir() {
             return Err(std::io::ErrorKind::NotADirectory.into());
         }
     }
-    Ok(place)
+    Ok(directory)
 }
 
 /// The config of a repository in a workspace. Directory reads are the slowest operation of an

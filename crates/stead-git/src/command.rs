@@ -20,7 +20,7 @@ use crate::error::GitError;
 /// Maximum size of git's standard output in memory.
 const MOST_OUTPUT: usize = 64 << 20;
 /// Number of bytes kept from the end of git's messages.
-const KEPT_WORDS: usize = 8 << 10;
+const KEPT_MESSAGES: usize = 8 << 10;
 
 /// Settings for every git of the server. Each closes a risk.
 const SETTINGS: &[&str] = &[
@@ -66,20 +66,21 @@ const MEMORY: u64 = 2 << 30;
 
 /// The failure of a git process.
 #[derive(Debug)]
-pub(crate) enum Ended {
+pub(crate) enum GitFailure {
     Spawn(std::io::Error),
     Timeout,
     /// Its output, or a file that it wrote, exceeded the limit.
     TooLarge,
     /// The end of git's own messages.
     Failed {
-        words: String,
+        messages: String,
     },
 }
 
 /// A git command to run.
 pub(crate) struct Git<'a> {
-    pub(crate) home: &'a Path,
+    /// The directory of the mirrors. Git uses it as home directory and reads `gitconfig` there.
+    pub(crate) mirrors_directory: &'a Path,
     /// Maximum size of a file that git writes.
     pub(crate) most_bytes: u64,
     memory: u64,
@@ -98,9 +99,9 @@ enum Input {
 }
 
 impl<'a> Git<'a> {
-    pub(crate) fn new(home: &'a Path, most_bytes: u64) -> Self {
+    pub(crate) fn new(mirrors_directory: &'a Path, most_bytes: u64) -> Self {
         Self {
-            home,
+            mirrors_directory,
             most_bytes,
             memory: MEMORY,
             command: Vec::new(),
@@ -168,27 +169,27 @@ impl<'a> Git<'a> {
     }
 
     fn command(&self) -> Command {
-        let mut words: Vec<OsString> = Vec::new();
+        let mut arguments: Vec<OsString> = Vec::new();
         if launcher() {
             let limit = format!("--fsize={}", self.most_bytes);
             let memory = format!("--data={}", self.memory);
-            words
+            arguments
                 .extend(["setpriv", "--pdeathsig", "KILL", "prlimit", "--core=0", &limit, &memory].map(OsString::from));
         }
-        words.push("git".into());
+        arguments.push("git".into());
         for setting in SETTINGS.iter().copied().chain(self.settings.iter().map(String::as_str)) {
-            words.extend(["-c".into(), setting.into()]);
+            arguments.extend(["-c".into(), setting.into()]);
         }
-        words.extend(self.command.iter().cloned());
-        let mut command = Command::new(&words[0]);
-        command.args(&words[1..]).env_clear().process_group(0).kill_on_drop(true);
-        command.current_dir(self.directory.as_deref().unwrap_or(self.home));
+        arguments.extend(self.command.iter().cloned());
+        let mut command = Command::new(&arguments[0]);
+        command.args(&arguments[1..]).env_clear().process_group(0).kill_on_drop(true);
+        command.current_dir(self.directory.as_deref().unwrap_or(self.mirrors_directory));
         command.env("PATH", std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into()));
         for (name, value) in [
-            ("HOME", self.home.as_os_str()),
-            ("XDG_CONFIG_HOME", self.home.as_os_str()),
+            ("HOME", self.mirrors_directory.as_os_str()),
+            ("XDG_CONFIG_HOME", self.mirrors_directory.as_os_str()),
             ("GIT_CONFIG_NOSYSTEM", OsStr::new("1")),
-            ("GIT_CONFIG_GLOBAL", self.home.join("gitconfig").as_os_str()),
+            ("GIT_CONFIG_GLOBAL", self.mirrors_directory.join("gitconfig").as_os_str()),
             ("GIT_ATTR_NOSYSTEM", OsStr::new("1")),
             ("GIT_TERMINAL_PROMPT", OsStr::new("0")),
             ("SSH_ASKPASS_REQUIRE", OsStr::new("never")),
@@ -205,8 +206,12 @@ impl<'a> Git<'a> {
         command
     }
 
-    /// Runs git until it exits. `heard` gets its messages as they arrive.
-    pub(crate) async fn run(mut self, limit: Duration, mut heard: impl FnMut(&[u8])) -> Result<Vec<u8>, Ended> {
+    /// Runs git until it exits. `on_message` gets its messages as they arrive.
+    pub(crate) async fn run(
+        mut self,
+        limit: Duration,
+        mut on_message: impl FnMut(&[u8]),
+    ) -> Result<Vec<u8>, GitFailure> {
         let mut command = self.command();
         let bytes = match std::mem::replace(&mut self.input, Input::Nothing) {
             Input::Nothing => {
@@ -227,7 +232,7 @@ impl<'a> Git<'a> {
             None => command.stdout(Stdio::piped()),
         };
         command.stderr(Stdio::piped());
-        let mut child = command.spawn().map_err(Ended::Spawn)?;
+        let mut child = command.spawn().map_err(GitFailure::Spawn)?;
         let group = Group::of(&child);
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let feed = async {
@@ -237,57 +242,57 @@ impl<'a> Git<'a> {
             }
         };
         let work = async {
-            let (answer, words, ()) = tokio::join!(gather(stdout), listen(stderr, &mut heard), feed);
-            (answer, words, child.wait().await)
+            let (output, messages, ()) = tokio::join!(gather(stdout), read_messages(stderr, &mut on_message), feed);
+            (output, messages, child.wait().await)
         };
-        let (answer, words, status) = tokio::time::timeout(limit, work).await.map_err(|_| Ended::Timeout)?;
+        let (output, messages, status) = tokio::time::timeout(limit, work).await.map_err(|_| GitFailure::Timeout)?;
         drop(group);
-        let status = status.map_err(Ended::Spawn)?;
-        let mut words = String::from_utf8_lossy(&words).into_owned();
-        if let (Some(answer), false) = (&answer, status.success()) {
+        let status = status.map_err(GitFailure::Spawn)?;
+        let mut messages = String::from_utf8_lossy(&messages).into_owned();
+        if let (Some(output), false) = (&output, status.success()) {
             // A push prints rejected branches and the reasons on standard output.
-            words += &String::from_utf8_lossy(&answer[..answer.len().min(KEPT_WORDS)]);
+            messages += &String::from_utf8_lossy(&output[..output.len().min(KEPT_MESSAGES)]);
         }
-        match (answer, status.success()) {
-            (Some(answer), true) => Ok(answer),
-            (None, true) => Err(Ended::TooLarge),
+        match (output, status.success()) {
+            (Some(output), true) => Ok(output),
+            (None, true) => Err(GitFailure::TooLarge),
             // SIGXFSZ, of git itself or of its child process.
             _ if std::os::unix::process::ExitStatusExt::signal(&status) == Some(25)
-                || words.contains("signal 25")
-                || words.contains("File too large") =>
+                || messages.contains("signal 25")
+                || messages.contains("File too large") =>
             {
-                Err(Ended::TooLarge)
+                Err(GitFailure::TooLarge)
             }
-            _ => Err(Ended::Failed { words }),
+            _ => Err(GitFailure::Failed { messages }),
         }
     }
 
     /// Runs a git that uses no network, so that any failure is git's own.
     pub(crate) async fn local(self, doing: &'static str, limit: Duration) -> Result<Vec<u8>, GitError> {
         let most_bytes = self.most_bytes;
-        self.run(limit, |_| ()).await.map_err(|ended| ended.error(doing, limit, most_bytes))
+        self.run(limit, |_| ()).await.map_err(|failure| failure.error(doing, limit, most_bytes))
     }
 }
 
-impl Ended {
+impl GitFailure {
     pub(crate) fn error(self, doing: &'static str, limit: Duration, most_bytes: u64) -> GitError {
         match self {
             Self::Spawn(error) => GitError::Spawn(error),
             Self::Timeout => GitError::Timeout { doing, seconds: limit.as_secs() },
             Self::TooLarge => GitError::TooLarge { limit: most_bytes },
-            Self::Failed { words } => GitError::Failed { doing, reason: reason(&words) },
+            Self::Failed { messages } => GitError::Failed { doing, reason: reason(&messages) },
         }
     }
 }
 
 /// Extracts git's error lines, without control characters.
-pub(crate) fn reason(words: &str) -> String {
-    let telling = |line: &&str| {
+pub(crate) fn reason(messages: &str) -> String {
+    let is_error = |line: &&str| {
         ["fatal:", "error:", "remote:", "ssh:", "!"].iter().any(|start| line.starts_with(start))
             || ["denied", "refused", "failed", "timed out"].iter().any(|word| line.contains(word))
     };
-    let lines: Vec<&str> = words.split(['\n', '\r']).map(str::trim).filter(|line| !line.is_empty()).collect();
-    let mut chosen: Vec<&str> = lines.iter().copied().filter(telling).collect();
+    let lines: Vec<&str> = messages.split(['\n', '\r']).map(str::trim).filter(|line| !line.is_empty()).collect();
+    let mut chosen: Vec<&str> = lines.iter().copied().filter(is_error).collect();
     if chosen.is_empty() {
         chosen = lines.iter().rev().take(2).rev().copied().collect();
     }
@@ -307,7 +312,7 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         if let Some(group) = self.0 {
-            // An error means that the group has already ended. The group id cannot have been
+            // An error means that the group has already exited. The group id cannot have been
             // reused, because its leader has not been reaped yet.
             let _ = kill_process_group(group, Signal::KILL);
         }
@@ -322,15 +327,15 @@ async fn gather(from: Option<impl AsyncRead + Unpin>) -> Option<Vec<u8>> {
     (all.len() <= MOST_OUTPUT).then_some(all)
 }
 
-async fn listen(from: Option<impl AsyncRead + Unpin>, heard: &mut impl FnMut(&[u8])) -> Vec<u8> {
+async fn read_messages(from: Option<impl AsyncRead + Unpin>, on_message: &mut impl FnMut(&[u8])) -> Vec<u8> {
     let mut kept = Vec::new();
     let Some(mut from) = from else { return kept };
     let mut piece = [0; 4096];
     while let Ok(count @ 1..) = from.read(&mut piece).await {
-        heard(&piece[..count]);
+        on_message(&piece[..count]);
         kept.extend_from_slice(&piece[..count]);
-        if kept.len() > 2 * KEPT_WORDS {
-            kept.drain(..kept.len() - KEPT_WORDS);
+        if kept.len() > 2 * KEPT_MESSAGES {
+            kept.drain(..kept.len() - KEPT_MESSAGES);
         }
     }
     kept
@@ -364,8 +369,8 @@ mod tests {
 
     #[test]
     fn the_reason_is_gits_own_and_harmless() {
-        let words = "Cloning\nremote: no such\u{1b}[31m thing\nfatal: repository 'x' not found\n";
-        assert_eq!(reason(words), "remote: no such[31m thing; fatal: repository 'x' not found");
+        let messages = "Cloning\nremote: no such\u{1b}[31m thing\nfatal: repository 'x' not found\n";
+        assert_eq!(reason(messages), "remote: no such[31m thing; fatal: repository 'x' not found");
         assert_eq!(reason("one\ntwo\nthree"), "two; three");
         assert_eq!(reason(""), "git gave no reason");
     }

@@ -2,7 +2,7 @@
 //! pushes.
 //!
 //! The server never opens the agent's repository. It sends a pack of the mirror and receives a file
-//! that claims to be a pack. Git indexes that file in a quarantine beside the mirror's objects,
+//! that claims to be a pack. Git indexes that file in a quarantine next to the mirror's objects,
 //! checks every object and checks that all references resolve. Only then can it be pushed. The
 //! quarantine is removed in every case.
 
@@ -16,12 +16,12 @@ use stead_core::remote::Address;
 use stead_core::repository::GitRef;
 
 use crate::checkout::config;
-use crate::command::{Ended, Git, reason};
+use crate::command::{Git, GitFailure, reason};
 use crate::error::{GitError, disk};
 use crate::lfs;
 use crate::mirror::{Mirrors, Resolved, Source};
-use crate::network::{Purpose, Remote, Watch};
-use crate::refs::is_commit;
+use crate::remote::refs::is_commit;
+use crate::remote::{Purpose, Remote, Watch};
 
 /// A pack for an agent's repository.
 pub struct Pack {
@@ -107,11 +107,11 @@ impl Mirrors {
         let listed: HashSet<String> = String::from_utf8_lossy(&listed).lines().map(str::to_owned).collect();
         let ends = fs::read_to_string(mirror.join("shallow")).unwrap_or_default();
         let shallow = ends.lines().filter(|commit| listed.contains(*commit)).map(str::to_owned).collect();
-        let mut file = tempfile::tempfile_in(self.home()).map_err(disk(self.home()))?;
-        let out = file.try_clone().map_err(disk(self.home()))?;
+        let mut file = tempfile::tempfile_in(self.directory()).map_err(disk(self.directory()))?;
+        let out = file.try_clone().map_err(disk(self.directory()))?;
         let pack = self.git().on(mirror).args(["pack-objects", "--revs", "--stdout", "--delta-base-offset", "-q"]);
         pack.input(revisions).output(out).local("pack the new commits", self.settings().timeout).await?;
-        file.rewind().map_err(disk(self.home()))?;
+        file.rewind().map_err(disk(self.directory()))?;
         Ok((file, shallow, listed))
     }
 
@@ -128,17 +128,19 @@ impl Mirrors {
         if !is_commit(commit) {
             return Err(bad("it names no commit"));
         }
-        let mirror = self.place(&source.url);
-        let quarantine =
-            tempfile::Builder::new().prefix("quarantine").tempdir_in(self.home()).map_err(disk(self.home()))?;
+        let mirror = self.mirror_path(&source.url);
+        let quarantine = tempfile::Builder::new()
+            .prefix("quarantine")
+            .tempdir_in(self.directory())
+            .map_err(disk(self.directory()))?;
         fs::create_dir(quarantine.path().join("pack")).map_err(disk(quarantine.path()))?;
         let accepted = Accepted { commit: commit.to_owned(), quarantine, mirror };
         let limit = self.settings().timeout;
         let most = format!("--max-input-size={}", self.settings().most_bytes);
         let index =
             accepted.git(self.git()).args(["index-pack", "--stdin", "--fix-thin", "--strict", &most]).input_file(pack);
-        let judged = |ended: Ended| match ended {
-            Ended::Failed { words } => GitError::BadPack { reason: reason(&words) },
+        let judged = |failure: GitFailure| match failure {
+            GitFailure::Failed { messages } => GitError::BadPack { reason: reason(&messages) },
             other => other.error("read the pack", limit, self.settings().most_bytes),
         };
         index.run(limit, |_| ()).await.map_err(judged)?;
@@ -166,12 +168,12 @@ impl Mirrors {
         watch: &dyn Watch,
     ) -> Result<String, GitError> {
         self.may_push_to(source)?;
-        let mut turn = self.turn(&accepted.mirror).await?;
-        let remote = Remote::find(self.settings(), self.home(), &source.url, &source.gate).await?;
+        let mut lock = self.lock(&accepted.mirror).await?;
+        let remote = Remote::find(self.settings(), self.directory(), &source.url, &source.gate).await?;
         let force = if order.force { "+" } else { "" };
         let refspec = format!("{force}{}:refs/heads/{}", accepted.commit, order.branch);
         let absent = format!("--force-with-lease=refs/heads/{}:", order.branch);
-        let pushed = remote.talk("push", Purpose::Push, watch, |git| {
+        let pushed = remote.run_git("push", Purpose::Push, watch, |git| {
             let git = accepted.git(git).args(["push", "--porcelain", "--progress", "--no-verify"]);
             let git = if order.onto == Onto::Nothing { git.arg(&absent) } else { git };
             git.args(["--end-of-options", remote.url(), &refspec])
@@ -180,7 +182,7 @@ impl Mirrors {
             GitError::Failed { reason, .. } => GitError::PushRefused { reason },
             other => other,
         })?;
-        turn.forget();
+        lock.forget();
         Ok(String::from_utf8_lossy(&answer)
             .lines()
             .filter(|line| !line.starts_with("To ") && *line != "Done")

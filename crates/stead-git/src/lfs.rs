@@ -6,20 +6,20 @@
 //! verifies the hash. It runs no filter, but places the content in the fresh checkout as a file. A
 //! script of ours in the checkout's git config converts files back to pointers inside the box.
 //!
-//! Objects are kept by hash beside the mirror and removed with it. A checkout has hard links to
+//! Objects are kept by hash next to the mirror and removed with it. A checkout has hard links to
 //! them.
 
 mod batch;
-mod bring;
+mod client;
+mod download;
 mod files;
 mod http;
 mod objects;
 mod pointer;
 mod push;
 mod smudge;
-mod way;
 
-pub use bring::LfsObject;
+pub use download::LfsObject;
 pub(crate) use files::Files;
 pub use files::LfsFile;
 pub(crate) use objects::SECONDS;

@@ -8,36 +8,26 @@
 //! redirects and all protocols but the requested one are disabled ([`command`]).
 //!
 //! A credential reaches only the git process that talks to its host, over a socket. It never
-//! appears in an argument list, an environment, a file of ours, a log or an error ([`credential`]).
+//! appears in an argument list, an environment, a file of ours, a log or an error
+//! ([`remote::credential`]).
 
-mod base;
 mod blocking;
 mod checkout;
-mod collect;
 mod command;
-mod credential;
 mod error;
 mod exchange;
-mod index;
-mod known;
-mod left_out;
 mod lfs;
 mod local;
 mod mirror;
-mod network;
-mod progress;
-mod refs;
-mod resolve;
-mod submodules;
-mod tidy;
+mod remote;
 
 pub use checkout::{Author, Checkout, Written};
-pub use collect::{MirrorUse, Retention};
-pub use credential::{Credential, Secret};
 pub use error::GitError;
 pub use exchange::{Accepted, ForPush, Lfs, Onto, Pack};
 pub use lfs::{FILTER, FILTER_PATH, LfsFile, LfsObject, Upload};
+pub use mirror::collect::{MirrorUse, Retention};
 pub use mirror::{Mirrors, Resolved, Settings, Source};
-pub use network::{Loan, LoanRefused, Purpose, Watch};
-pub use progress::Progress;
-pub use refs::Target;
+pub use remote::credential::{Credential, Secret};
+pub use remote::progress::Progress;
+pub use remote::refs::Target;
+pub use remote::{Loan, LoanRefused, Purpose, Watch};

@@ -3,10 +3,16 @@
 //! Concurrent requests for one repository wait for the first one and use its result. A file lock
 //! excludes other processes that share the home. The server asks the remote for the commit of a
 //! branch, and fetches the commit only if it is not in the mirror. Before a mirror serves a commit
-//! without a fetch, the remote must accept this server's credential for it: see [`crate::known`].
+//! without a fetch, the remote must accept this server's credential for it: see [`remote_cache`].
 //!
 //! A mirror begins with as little history as was asked for, and never loses any. The file `depth`
-//! beside it records the depth that every fetch since has brought at least.
+//! next to it records the depth that every fetch since has reached at least.
+
+mod base_branch;
+pub(crate) mod collect;
+mod maintenance;
+mod remote_cache;
+mod resolve;
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -21,13 +27,13 @@ use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 
 use crate::checkout::{Author, Checkout};
 use crate::command::Git;
-use crate::credential::{Credential, Identity};
 use crate::error::{GitError, disk};
-use crate::known::Known;
 use crate::local::Snapshot;
-use crate::network::{Purpose, Remote, Watch};
-use crate::refs::Target;
-use crate::tidy::clear_left;
+use crate::mirror::maintenance::clear_left;
+use crate::mirror::remote_cache::RemoteCache;
+use crate::remote::credential::{Credential, Identity};
+use crate::remote::refs::Target;
+use crate::remote::{Purpose, Remote, Watch};
 
 /// The operator's settings.
 #[derive(Debug, Clone)]
@@ -48,7 +54,7 @@ pub struct Settings {
     /// Maximum number of files in a checkout, and maximum total size.
     pub most_files: u64,
     pub most_checkout: u64,
-    /// Hosts that an LFS server may refer to, beside the repository's own.
+    /// Hosts that an LFS server may refer to, in addition to the repository's own.
     pub lfs_hosts: Vec<String>,
     /// Time for which the commit of a branch is cached, for repositories without a credential.
     pub fresh: Duration,
@@ -198,21 +204,21 @@ impl std::fmt::Debug for Mirrors {
 
 struct Inner {
     settings: Settings,
-    busy: Mutex<HashMap<PathBuf, Arc<AsyncMutex<Known>>>>,
+    busy: Mutex<HashMap<PathBuf, Arc<AsyncMutex<RemoteCache>>>>,
 }
 
 impl Mirrors {
     /// Opens the mirrors and creates the directory if needed.
     pub fn open(settings: Settings) -> Result<Self, GitError> {
-        let home = &settings.directory;
-        fs::create_dir_all(home).map_err(disk(home))?;
-        let gitconfig = home.join("gitconfig");
+        let directory = &settings.directory;
+        fs::create_dir_all(directory).map_err(disk(directory))?;
+        let gitconfig = directory.join("gitconfig");
         fs::write(&gitconfig, GLOBAL_CONFIG).map_err(disk(&gitconfig))?;
         // Remove the remains of a killed server.
-        for left in fs::read_dir(home).map_err(disk(home))?.flatten() {
-            let name = left.file_name().to_string_lossy().into_owned();
-            if ["lend", "quarantine", "gone", Snapshot::PREFIX].iter().any(|left| name.starts_with(left)) {
-                let _ = fs::remove_dir_all(left.path());
+        for entry in fs::read_dir(directory).map_err(disk(directory))?.flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if ["lend", "quarantine", "gone", Snapshot::PREFIX].iter().any(|prefix| name.starts_with(prefix)) {
+                let _ = fs::remove_dir_all(entry.path());
             }
         }
         Ok(Self(Arc::new(Inner { settings, busy: Mutex::default() })))
@@ -222,20 +228,20 @@ impl Mirrors {
         &self.0.settings
     }
 
-    pub(crate) fn home(&self) -> &Path {
+    pub(crate) fn directory(&self) -> &Path {
         &self.0.settings.directory
     }
 
     pub(crate) fn git(&self) -> Git<'_> {
-        Git::new(self.home(), self.0.settings.most_bytes)
+        Git::new(self.directory(), self.0.settings.most_bytes)
     }
 
     /// Path of a repository's mirror, the same with and without a final `/` or `.git` in the URL.
-    pub(crate) fn place(&self, url: &RepositoryUrl) -> PathBuf {
+    pub(crate) fn mirror_path(&self, url: &RepositoryUrl) -> PathBuf {
         let text = url.as_str().trim_end_matches('/');
         let text = text.strip_suffix(".git").unwrap_or(text);
         let hash = blake3::hash(text.as_bytes()).to_hex();
-        self.home().join(format!("{}.git", &hash[..32]))
+        self.directory().join(format!("{}.git", &hash[..32]))
     }
 
     /// Prepares a checkout of a resolved commit.
@@ -243,37 +249,37 @@ impl Mirrors {
         Checkout::new(self.clone(), source.url.clone(), resolved.clone())
     }
 
-    fn known(&self, mirror: &Path) -> Arc<AsyncMutex<Known>> {
+    fn remote_cache(&self, mirror: &Path) -> Arc<AsyncMutex<RemoteCache>> {
         // Only whole entries are inserted, so a panic cannot leave the map inconsistent.
         let mut busy = self.0.busy.lock().unwrap_or_else(PoisonError::into_inner);
         busy.entry(mirror.to_owned()).or_default().clone()
     }
 
-    /// Returns true if a task of this process holds the turn.
+    /// Returns true if a task of this process holds the lock.
     pub(crate) fn is_busy(&self, mirror: &Path) -> bool {
-        self.known(mirror).try_lock().is_err()
+        self.remote_cache(mirror).try_lock().is_err()
     }
 
-    /// Takes the turn if it is free.
-    pub(crate) fn free_turn(&self, mirror: &Path) -> Result<Option<Turn>, GitError> {
-        let Ok(known) = self.known(mirror).try_lock_owned() else { return Ok(None) };
+    /// Takes the lock if it is free.
+    pub(crate) fn try_lock(&self, mirror: &Path) -> Result<Option<MirrorLock>, GitError> {
+        let Ok(cache) = self.remote_cache(mirror).try_lock_owned() else { return Ok(None) };
         let lock = lock_file(mirror)?;
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Some(Turn { known, _lock: lock })),
+            Ok(()) => Ok(Some(MirrorLock { cache, _lock: lock })),
             Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
             Err(error) => Err(disk(mirror)(error.into())),
         }
     }
 
-    /// Waits for the turn: one holder per mirror, in this process and on this host.
-    pub(crate) async fn turn(&self, mirror: &Path) -> Result<Turn, GitError> {
-        let known = self.known(mirror).lock_owned().await;
+    /// Waits for the lock: one holder per mirror, in this process and on this host.
+    pub(crate) async fn lock(&self, mirror: &Path) -> Result<MirrorLock, GitError> {
+        let cache = self.remote_cache(mirror).lock_owned().await;
         let (path, lock) = (mirror.with_extension("lock"), lock_file(mirror)?);
         let locked =
             tokio::task::spawn_blocking(move || flock(&lock, FlockOperation::LockExclusive).map(|()| lock)).await;
         let interrupted = || Err(rustix::io::Errno::INTR);
         let lock = locked.unwrap_or_else(|_| interrupted()).map_err(|error| disk(&path)(error.into()))?;
-        Ok(Turn { known, _lock: lock })
+        Ok(MirrorLock { cache, _lock: lock })
     }
 
     pub(crate) async fn prepare(&self, mirror: &Path, url: &RepositoryUrl) -> Result<(), GitError> {
@@ -304,7 +310,7 @@ impl Mirrors {
         wanted: Depth,
         watch: &dyn Watch,
     ) -> Result<Depth, GitError> {
-        let remote = Remote::find(self.settings(), self.home(), &source.url, &source.gate).await?;
+        let remote = Remote::find(self.settings(), self.directory(), &source.url, &source.gate).await?;
         let reached = fs::read_to_string(mirror.join("depth")).ok().and_then(|text| Depth::read(&text));
         let depth = reached.map_or(wanted, |reached| reached.max(wanted));
         let tip = target.branch.as_ref().map(|branch| mirror.join("refs/heads").join(branch));
@@ -316,7 +322,7 @@ impl Mirrors {
         let mark = format!("refs/stead/{}/{}", depth.text(), target.commit);
         let mut refspecs = vec![format!("+{}:{mark}", target.commit)];
         refspecs.extend(target.branch.as_ref().map(|branch| format!("+{}:refs/heads/{branch}", target.commit)));
-        let fetched = remote.talk("fetch", Purpose::Fetch, watch, |git| {
+        let fetched = remote.run_git("fetch", Purpose::Fetch, watch, |git| {
             let git = git.on(mirror).setting("fetch.unpackLimit=1").args([
                 "fetch",
                 "--no-tags",
@@ -336,8 +342,8 @@ impl Mirrors {
         let packs = packs(mirror);
         if let (true, [pack]) = (packs_before.is_empty(), packs.as_slice()) {
             // The only pack of the mirror holds this commit and nothing else, so a checkout can use
-            // it unchanged. Keep its shallow boundary beside it, because a later fetch may move the
-            // mirror's.
+            // it unchanged. Keep its shallow boundary next to it, because a later fetch may move
+            // the mirror's.
             let ends = fs::read_to_string(mirror.join("shallow")).unwrap_or_default();
             for (ending, text) in [("shallow", &ends), ("pack", pack)] {
                 let note = mirror.join("notes").join(format!("{}.{ending}", target.commit));
@@ -348,7 +354,7 @@ impl Mirrors {
     }
 }
 
-/// The lock file is beside the mirror and outlives it, so that no process locks a deleted file.
+/// The lock file is next to the mirror and outlives it, so that no process locks a deleted file.
 fn lock_file(mirror: &Path) -> Result<File, GitError> {
     let path = mirror.with_extension("lock");
     File::options().create(true).truncate(false).write(true).open(&path).map_err(disk(&path))
@@ -379,15 +385,15 @@ fn missing(error: GitError, target: &Target) -> GitError {
     }
 }
 
-/// The right to change a mirror.
-pub(crate) struct Turn {
-    pub(crate) known: OwnedMutexGuard<Known>,
+/// The exclusive lock of a mirror: a mutex in this process, and a file lock on this host.
+pub(crate) struct MirrorLock {
+    pub(crate) cache: OwnedMutexGuard<RemoteCache>,
     _lock: File,
 }
 
-impl Turn {
+impl MirrorLock {
     /// Drops the cached commits of branches.
     pub(crate) fn forget(&mut self) {
-        self.known.forget();
+        self.cache.forget();
     }
 }

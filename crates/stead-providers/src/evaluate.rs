@@ -129,8 +129,8 @@ pub(crate) fn evaluate(order: &ToolOrder, copy: &mut dyn EvalFiles) -> Result<Ev
     order.evaluator.evaluate(&params, copy)
 }
 
-/// Returns the answer for the agent. A failed evaluation has a result beside the error, because the
-/// result contains the traceback.
+/// Returns the answer for the agent. A failed evaluation has a result in addition to the error,
+/// because the result contains the traceback.
 pub(crate) fn answer(evaluated: Result<Evaluation, EvalError>) -> Answer {
     match evaluated {
         Ok(Evaluation { result, ending, message }) => {

@@ -1,16 +1,16 @@
 //! Workspaces whose files and processes are in a box with `stead-init` as its first process, for
 //! all providers with boxes.
 //!
-//! A provider implements [`BoxHome`]: how to reach its boxes and where the server keeps their data.
-//! This module implements the workspace contract on top. The server never touches the files from
-//! outside by path: `stead-init` works on them inside the box.
+//! A provider implements [`GuestBox`]: how to reach its boxes and where the server keeps their
+//! data. This module implements the workspace contract on top. The server never touches the files
+//! from outside by path: `stead-init` works on them inside the box.
 
 mod arguments;
-mod box_home;
 mod command;
 mod evaluate;
 mod execs;
 mod git;
+mod guest_box;
 mod mux_client;
 mod output_cache;
 mod reply;
@@ -18,7 +18,7 @@ mod scratch;
 pub(crate) mod tars;
 mod workspace;
 
-pub(crate) use box_home::{BoxHome, Fill, HostMounts, Looked, MountOrder, stamp_of};
+pub(crate) use guest_box::{Fill, GuestBox, HostMounts, Looked, MountOrder, stamp_of};
 pub(crate) use scratch::{Scratch, ScratchDirectory};
 pub(crate) use tars::{TarStore, patch_of, send};
 pub(crate) use workspace::GuestWorkspace;

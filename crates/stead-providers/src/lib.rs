@@ -32,7 +32,7 @@ pub use stead_box::end_all as end_boxes;
 pub use stead_box::{Check, doctor};
 
 pub use contract::provider::{
-    AdoptOrder, DiskUsage, FileEvent, Health, ImageCache, Mark, Progress, Provider, Providers, Tell, WarmBoxes,
+    AdoptOrder, DiskUsage, FileEvent, Health, ImageCache, Mark, OnProgress, Progress, Provider, Providers, WarmBoxes,
     WorkspaceUsage,
 };
 pub use contract::workspace::{

@@ -42,20 +42,20 @@ impl NativeProvider {
     /// Other providers of the same server may use the same `layers`.
     pub fn new(config: NativeConfig, layers: Arc<LayerStore>, images: Arc<Images>) -> Self {
         let instances = (config.instance.clone(), config.former_instances.clone());
-        let place = Directories::new(config.home.clone(), instances, config.home.join("uids"));
-        let workspaces = Arc::new(Workspaces::open(place, layers));
+        let directories = Directories::new(config.home.clone(), instances, config.home.join("uids"));
+        let workspaces = Arc::new(Workspaces::open(directories, layers));
         let spares = Spares::new(config.init.clone(), config.home.join("spares"));
         let boxes = NativeBoxes { init: config.init.clone(), workspaces: workspaces.clone(), images, spares };
         Self { config, workspaces, boxes: Arc::new(boxes), enforceable: stead_box::enforceable() }
     }
 
     fn workspace(&self, order: &CreateOrder) -> Arc<dyn Workspace> {
-        Arc::new(GuestWorkspace::new(self.home(order)))
+        Arc::new(GuestWorkspace::new(self.overlay_box(order)))
     }
 
-    fn home(&self, order: &CreateOrder) -> OverlayBox {
-        let (workspaces, turn) = (self.workspaces.clone(), self.workspaces.turn(order.workspace));
-        let started_anew = turn.lock().is_ok_and(|turn| turn.running.is_none());
+    fn overlay_box(&self, order: &CreateOrder) -> OverlayBox {
+        let (workspaces, state) = (self.workspaces.clone(), self.workspaces.state(order.workspace));
+        let started_anew = state.lock().is_ok_and(|state| state.running.is_none());
         let asked = [
             (order.limits.cpu.is_some(), LimitKind::Cpu),
             (order.limits.memory.is_some(), LimitKind::Memory),
@@ -77,7 +77,7 @@ impl NativeProvider {
             allowances: Some(if stead_box::runs_as_root() { Allowances::Own } else { Allowances::Shared }),
         };
         let boxes: Arc<dyn Boxes> = self.boxes.clone();
-        OverlayBox { order: order.clone(), workspaces, boxes, turn, promised, made, started_anew }
+        OverlayBox { order: order.clone(), workspaces, boxes, state, promised, made, started_anew }
     }
 }
 
@@ -108,10 +108,10 @@ impl Provider for NativeProvider {
     async fn create(&self, order: &CreateOrder) -> Result<Arc<dyn Workspace>, ProviderError> {
         let (boxes, ordered) = (self.boxes.clone(), order.clone());
         off_thread(move || {
-            boxes.workspaces.reserve(ordered.workspace, |place| {
+            boxes.workspaces.reserve(ordered.workspace, |directories| {
                 let image = box_root::image(&boxes.images, &ordered)?;
-                let ids = place.take_ids(ordered.workspace)?;
-                let mut lineage = Lineage::new(&place.instance, ids);
+                let ids = directories.take_ids(ordered.workspace)?;
+                let mut lineage = Lineage::new(&directories.instance, ids);
                 lineage.image = image;
                 Ok(lineage)
             })
@@ -123,7 +123,7 @@ impl Provider for NativeProvider {
     async fn adopt(&self, order: &AdoptOrder) -> Result<Arc<dyn Workspace>, ProviderError> {
         let (workspaces, id) = (self.workspaces.clone(), order.create.workspace);
         off_thread(move || {
-            workspaces.adopt(id, |_| match RunningBox::find(&workspaces.place.directory(id)) {
+            workspaces.adopt(id, |_| match RunningBox::find(&workspaces.directories.directory(id)) {
                 Err(BoxError::Gone { .. }) => Ok(None),
                 found => Ok(Some(Arc::new(NativeBox(found?)) as Arc<dyn Running>)),
             })
@@ -173,13 +173,13 @@ impl WarmBoxes for NativeProvider {
 
     async fn warm(&self, order: &CreateOrder) -> Result<(), ProviderError> {
         self.create(order).await?;
-        let home = self.home(order);
+        let overlay_box = self.overlay_box(order);
         off_thread(move || {
-            let warmed = home.warm();
+            let warmed = overlay_box.warm();
             if warmed.is_err() {
                 // Ignore a failed removal: no session refers to the workspace, so the next server
                 // start removes it.
-                let _ = home.workspaces.remove(home.order.workspace);
+                let _ = overlay_box.workspaces.remove(overlay_box.order.workspace);
             }
             warmed
         })
@@ -187,10 +187,10 @@ impl WarmBoxes for NativeProvider {
     }
 
     async fn claim(&self, order: &CreateOrder) -> Result<Arc<dyn Workspace>, ProviderError> {
-        let home = self.home(order);
+        let overlay_box = self.overlay_box(order);
         off_thread(move || {
-            let env = box_root::env(&home.order, &home.lineage()?);
-            home.claim(env)
+            let env = box_root::env(&overlay_box.order, &overlay_box.lineage()?);
+            overlay_box.claim(env)
         })
         .await?;
         Ok(self.workspace(order))

@@ -4,6 +4,7 @@
 //! to `stead-init` directly, so calls do not pay for Podman. All data of a workspace is in one
 //! directory ([`box_records`]); the requests to Podman are in [`container`].
 
+mod abandoned_containers;
 mod address;
 mod box_records;
 mod boxes;
@@ -13,7 +14,6 @@ mod copied_box;
 mod file_body;
 mod image;
 mod imported;
-mod late_containers;
 mod orphan_containers;
 mod pull;
 mod start;
@@ -35,12 +35,15 @@ use stead_core::registry::Side;
 use stead_fs::ContentHash;
 
 use crate::contract::error::ProviderError;
-use crate::contract::provider::{AdoptOrder, DiskUsage, Health, ImageCache, Provider, Tell, WarmBoxes, WorkspaceUsage};
+use crate::contract::provider::{
+    AdoptOrder, DiskUsage, Health, ImageCache, OnProgress, Provider, WarmBoxes, WorkspaceUsage,
+};
 use crate::contract::workspace::Workspace;
 use crate::guest::{GuestWorkspace, limit_kinds, off_thread};
 use crate::overlay::images::Images;
 use crate::overlay::layer_store::LayerStore;
 use crate::overlay::{self, OverlayBox, Workspaces, limits};
+use abandoned_containers::AbandonedContainers;
 pub use address::PodmanTarget;
 use box_records::{BoxRecords, Record};
 use boxes::PodmanBoxes;
@@ -48,7 +51,6 @@ use client::Client;
 use copied_box::CopiedBox;
 use image::Image;
 pub use image::Pull;
-use late_containers::LateContainers;
 use pull::Pulls;
 use start::{Podman, env};
 use tunnel::Tunnel;
@@ -102,19 +104,20 @@ impl PodmanProvider {
     pub fn new(config: PodmanConfig, images: Arc<Images>) -> Self {
         let tunnel = Tunnel::new(config.home.join("ssh.sock"));
         let client = Arc::new(Client::new(config.target.resolve(), tunnel));
-        let late = Arc::new(LateContainers::new(config.home.join("late"), config.instance.clone(), client.clone()));
-        let place = Arc::new(BoxRecords::new(config.home.clone(), config.instance.clone(), config.uids.clone()));
-        let unclaimed = place.disown(&config.former_instances);
+        let abandoned =
+            Arc::new(AbandonedContainers::new(config.home.join("late"), config.instance.clone(), client.clone()));
+        let records = Arc::new(BoxRecords::new(config.home.clone(), config.instance.clone(), config.uids.clone()));
+        let unclaimed = records.disown(&config.former_instances);
         let instances = (config.instance.clone(), config.former_instances.clone());
-        let layered = overlay::Directories::new(config.home.clone(), instances, config.uids.clone());
-        let workspaces = Arc::new(Workspaces::open(layered, images.layers().clone()));
+        let directories = overlay::Directories::new(config.home.clone(), instances, config.uids.clone());
+        let workspaces = Arc::new(Workspaces::open(directories, images.layers().clone()));
         let podman = Arc::new(Podman {
             config,
             client,
-            place,
-            late,
+            records,
+            abandoned,
             workspaces,
-            shares: OnceLock::new(),
+            overlay_tested: OnceLock::new(),
             orphans_sought: OnceLock::new(),
         });
         let boxes = Arc::new(PodmanBoxes(podman.clone()));
@@ -125,8 +128,8 @@ impl PodmanProvider {
     /// block.
     pub fn shares_layers(&self) -> Result<(), String> {
         let home = &self.podman.config.home;
-        self.podman.place.check().map_err(|error| format!("cannot use {}: {error}", home.display()))?;
-        self.podman.shares()
+        self.podman.records.check().map_err(|error| format!("cannot use {}: {error}", home.display()))?;
+        self.podman.supports_overlay()
     }
 
     fn made(&self, record: &Record) -> BoxFacts {
@@ -135,7 +138,7 @@ impl PodmanProvider {
             image_digest: Some(record.image.digest.clone()),
             runtime: record.runtime.clone(),
             warm: record.warm,
-            trees: Some(if record.layered { Trees::Shared } else { Trees::Copied }),
+            trees: Some(if record.overlay { Trees::Shared } else { Trees::Copied }),
             // gVisor counts in its own kernel. Other runtimes create the user namespace as the user
             // they run as.
             allowances: Some(match self.podman.is_of_this_kernel() {
@@ -147,21 +150,21 @@ impl PodmanProvider {
 
     fn workspace(&self, order: &CreateOrder, record: &Record, taken: Taken) -> Arc<dyn Workspace> {
         let (id, started_anew) = (order.workspace, taken == Taken::Started);
-        if record.layered {
-            return Arc::new(GuestWorkspace::new(OverlayBox { started_anew, ..self.layered(order, record) }));
+        if record.overlay {
+            return Arc::new(GuestWorkspace::new(OverlayBox { started_anew, ..self.overlay_box(order, record) }));
         }
-        let (place, made) = (self.podman.place.clone(), self.made(record));
+        let (records, made) = (self.podman.records.clone(), self.made(record));
         let enforced_limits = limit_kinds(record.held);
-        Arc::new(GuestWorkspace::new(CopiedBox { id, place, enforced_limits, made, started_anew }))
+        Arc::new(GuestWorkspace::new(CopiedBox { id, records, enforced_limits, made, started_anew }))
     }
 
     /// The workspace of a box over layers. Limits that hold now must hold again after every
     /// restart.
-    fn layered(&self, order: &CreateOrder, record: &Record) -> OverlayBox {
+    fn overlay_box(&self, order: &CreateOrder, record: &Record) -> OverlayBox {
         let workspaces = self.podman.workspaces.clone();
         OverlayBox {
             order: order.clone(),
-            turn: workspaces.turn(order.workspace),
+            state: workspaces.state(order.workspace),
             workspaces,
             boxes: self.boxes.clone(),
             promised: limit_kinds(record.held),
@@ -193,13 +196,13 @@ impl PodmanProvider {
         let (podman, asked) = (self.podman.clone(), order.clone());
         let record = off_thread(move || podman.set_aside(&asked, image));
         let record = record.await?;
-        if !record.layered {
+        if !record.overlay {
             return self.podman.start(order, record, None).await;
         }
-        let (home, place) = (self.layered(order, &record), self.podman.place.clone());
+        let (overlay_box, records) = (self.overlay_box(order, &record), self.podman.records.clone());
         off_thread(move || {
-            home.warm()?;
-            place.record(home.order.workspace)
+            overlay_box.warm()?;
+            records.record(overlay_box.order.workspace)
         })
         .await
     }
@@ -212,40 +215,40 @@ impl PodmanProvider {
     }
 
     async fn pinned_image(&self, reference: &str, digest: &str) -> Result<Option<Image>, ProviderError> {
-        let (place, wanted) = (self.podman.place.clone(), digest.to_owned());
-        let ids = off_thread(move || place.ids_of(&wanted)).await?;
+        let (records, wanted) = (self.podman.records.clone(), digest.to_owned());
+        let ids = off_thread(move || records.ids_of(&wanted)).await?;
         image::look_pinned(&self.podman.client, reference, digest, ids).await
     }
 
-    async fn adopt_layered(&self, order: &CreateOrder, record: Record) -> Result<Arc<dyn Workspace>, ProviderError> {
+    async fn adopt_overlay(&self, order: &CreateOrder, record: Record) -> Result<Arc<dyn Workspace>, ProviderError> {
         let (id, podman, boxes) = (order.workspace, self.podman.clone(), self.boxes.clone());
-        let home = self.layered(order, &record);
+        let overlay_box = self.overlay_box(order, &record);
         let taken = off_thread(move || {
             podman.workspaces.adopt(id, |lineage| boxes.find(id, lineage))?;
-            if home.runs() {
+            if overlay_box.runs() {
                 return Ok(Taken::Found);
             }
             // The box has ended, or was about to change its tree, but its files exist. Start it
             // with the same image id and the same uids.
-            home.start_again()?;
+            overlay_box.start_again()?;
             Ok(Taken::Started)
         });
         let taken = taken.await?;
-        let record = self.podman.place.record(id)?;
+        let record = self.podman.records.record(id)?;
         Ok(self.workspace(order, &record, taken))
     }
 
     async fn adopt_copied(&self, order: &CreateOrder, record: Record) -> Result<Arc<dyn Workspace>, ProviderError> {
         let id = order.workspace;
-        let directory = self.podman.place.directory(id);
-        let (place, dial) = (self.podman.place.clone(), record.dial.clone());
+        let directory = self.podman.records.directory(id);
+        let (records, dial) = (self.podman.records.clone(), record.dial.clone());
         // Waiting for a connection from an ended container would time out.
         let may_live = dial.is_none() || self.podman.is_running(&record.container).await?;
         let lives = off_thread(move || {
             if let Some(secret) = dial.filter(|_| may_live) {
-                place.reopen(id, &secret)?;
+                records.reopen(id, &secret)?;
             }
-            Ok(may_live && place.connect(id).is_ok())
+            Ok(may_live && records.connect(id).is_ok())
         });
         if lives.await? {
             return Ok(self.workspace(order, &record, Taken::Found));
@@ -253,14 +256,14 @@ impl PodmanProvider {
         // The box has ended, but its files exist. Start it with the same image id, uids and volume.
         self.podman.remove_container(&record.container).await?;
         let record = Record { runtime: None, ..record };
-        let (place, limits, asked) = (self.podman.place.clone(), limits(order), record.clone());
+        let (records, limits, asked) = (self.podman.records.clone(), limits(order), record.clone());
         off_thread(move || {
             let image = directory.join("volume.img").exists() || directory.join("volume/upper").exists();
             if !image {
                 return Err(ProviderError::Gone { workspace: id });
             }
-            place.write(id, &asked)?;
-            place.volume(&directory, &limits, asked.first_uid)
+            records.write(id, &asked)?;
+            records.volume(&directory, &limits, asked.first_uid)
         })
         .await?;
         let record = self.podman.start(order, record, None).await?;
@@ -291,7 +294,7 @@ impl Provider for PodmanProvider {
         if !self.podman.config.init.is_file() {
             return unhealthy(format!("there is no stead-init at {}", self.podman.config.init.display()));
         }
-        if let Err(error) = self.podman.place.check() {
+        if let Err(error) = self.podman.records.check() {
             return unhealthy(format!("cannot use {}: {error}", self.podman.config.home.display()));
         }
         match self.podman.client.ping().await {
@@ -324,40 +327,41 @@ impl Provider for PodmanProvider {
 
     async fn adopt(&self, order: &AdoptOrder) -> Result<Arc<dyn Workspace>, ProviderError> {
         let id = order.create.workspace;
-        let Some(record) = self.podman.place.read(id)?.filter(|record| record.instance == self.podman.config.instance)
+        let Some(record) =
+            self.podman.records.read(id)?.filter(|record| record.instance == self.podman.config.instance)
         else {
             return Err(ProviderError::Gone { workspace: id });
         };
-        if record.layered {
-            self.adopt_layered(&order.create, record).await
+        if record.overlay {
+            self.adopt_overlay(&order.create, record).await
         } else {
             self.adopt_copied(&order.create, record).await
         }
     }
 
     async fn remove(&self, workspace: WorkspaceId) -> Result<(), ProviderError> {
-        if self.podman.place.is_of_another(workspace) {
+        if self.podman.records.is_of_another(workspace) {
             return Ok(());
         }
-        if !self.podman.place.directory(workspace).exists() {
+        if !self.podman.records.directory(workspace).exists() {
             return self.images.release(&workspace.to_string());
         }
-        // Remove the container before taking the workspace's turn, whose holder may be waiting for
+        // Remove the container before taking the workspace's lock, whose holder may be waiting for
         // this box. Without a record no request was sent to Podman.
-        if let Some(record) = self.podman.place.read(workspace)? {
+        if let Some(record) = self.podman.records.read(workspace)? {
             self.podman.remove_container(&record.container).await?;
         }
         let podman = self.podman.clone();
         off_thread(move || podman.sweep(workspace)).await?;
-        self.podman.late.watch();
+        self.podman.abandoned.watch();
         self.images.release(&workspace.to_string())
     }
 
     async fn list(&self) -> Result<Vec<WorkspaceId>, ProviderError> {
-        self.podman.late.watch();
+        self.podman.abandoned.watch();
         self.podman.remove_orphans_once();
-        let place = self.podman.place.clone();
-        off_thread(move || place.list()).await
+        let records = self.podman.records.clone();
+        off_thread(move || records.list()).await
     }
 
     fn unclaimed(&self) -> Vec<String> {
@@ -399,25 +403,25 @@ impl WarmBoxes for PodmanProvider {
     async fn claim(&self, order: &CreateOrder) -> Result<Arc<dyn Workspace>, ProviderError> {
         let id = order.workspace;
         let gone = || ProviderError::Gone { workspace: id };
-        let record = self.podman.place.read(id)?.filter(|record| !record.warm).ok_or_else(gone)?;
+        let record = self.podman.records.read(id)?.filter(|record| !record.warm).ok_or_else(gone)?;
         let (podman, asked) = (self.podman.clone(), order.clone());
-        let mut home = self.layered(order, &record);
+        let mut overlay_box = self.overlay_box(order, &record);
         // The warm box was made with other limits than the session asks for.
-        home.promised.clear();
+        overlay_box.promised.clear();
         let record = off_thread(move || {
-            let (id, place) = (asked.workspace, &podman.place);
+            let (id, records) = (asked.workspace, &podman.records);
             let gone = || ProviderError::Gone { workspace: id };
-            if record.layered {
-                home.claim(env(&asked))?;
-                return place.record(id);
+            if record.overlay {
+                overlay_box.claim(env(&asked))?;
+                return records.record(id);
             }
             let (mut record, pid) = (record.clone(), record.pid.ok_or_else(gone)?);
             // An answer proves that the pid is still that of the recorded process.
-            place.connect(id)?.bind(env(&asked))?;
+            records.connect(id)?.bind(env(&asked))?;
             let Held { disk, reserve, .. } = record.held;
             record.held = Held { disk, reserve, ..stead_box::bind_limits(pid, &limits(&asked)) };
             record.warm = true;
-            place.write(id, &record)?;
+            records.write(id, &record)?;
             Ok(record)
         });
         Ok(self.workspace(order, &record.await?, Taken::Found))
@@ -426,7 +430,7 @@ impl WarmBoxes for PodmanProvider {
 
 #[async_trait]
 impl ImageCache for PodmanProvider {
-    async fn fetch(&self, order: &CreateOrder, tell: Tell<'_>) -> Result<(), ProviderError> {
+    async fn fetch(&self, order: &CreateOrder, on_progress: OnProgress<'_>) -> Result<(), ProviderError> {
         let reference = self.reference(order)?;
         if self.podman.config.pull == Pull::Never {
             return Ok(());
@@ -444,7 +448,7 @@ impl ImageCache for PodmanProvider {
                 (there, reference.to_owned())
             }
         };
-        if there { Ok(()) } else { self.pulls.wait(&self.podman.client, &wanted, tell).await }
+        if there { Ok(()) } else { self.pulls.wait(&self.podman.client, &wanted, on_progress).await }
     }
 
     async fn forget_image(&self, digest: &ContentHash) -> Result<(), ProviderError> {

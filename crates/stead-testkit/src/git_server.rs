@@ -63,13 +63,13 @@ impl GitServer {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let behaviour = Arc::new(Mutex::new(Behaviour::default()));
-        let (shared, place) = (behaviour.clone(), root.path().to_owned());
+        let (shared, root_path) = (behaviour.clone(), root.path().to_owned());
         // The thread ends with the process. An idle listener costs nothing.
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let (shared, place) = (shared.clone(), place.clone());
+                let (shared, root_path) = (shared.clone(), root_path.clone());
                 std::thread::spawn(move || {
-                    let _ = answer(stream, &place, &shared);
+                    let _ = answer(stream, &root_path, &shared);
                 });
             }
         });
@@ -398,7 +398,7 @@ impl Backend {
                 return Ok(format!("HTTP/1.1 {status}\r\n{kept}Connection: close\r\n\r\n"));
             }
             match line.strip_prefix("Status: ") {
-                Some(told) => status = told.trim().to_owned(),
+                Some(value) => status = value.trim().to_owned(),
                 None => kept += &line,
             }
         }

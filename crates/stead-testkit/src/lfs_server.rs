@@ -85,7 +85,7 @@ pub(crate) fn answer(
 ) -> std::io::Result<()> {
     let Asked { method, path, body, root, .. } = asked;
     let (repository, rest) = path.trim_start_matches('/').split_once("/info/lfs/").unwrap_or_default();
-    let place = root.join(repository.strip_suffix(".git").unwrap_or(repository));
+    let repository_path = root.join(repository.strip_suffix(".git").unwrap_or(repository));
     match (*method, rest) {
         ("POST", "objects/batch") => {
             if let LfsFault::Batch(status) = fault {
@@ -95,21 +95,21 @@ pub(crate) fn answer(
                     &json!({"message": format!("no luck with {status} {}", asked.authorization)}),
                 );
             }
-            send_json(stream, 200, &batch(asked, repository, &place, fault))
+            send_json(stream, 200, &batch(asked, repository, &repository_path, fault))
         }
         ("POST", "verify") => {
-            let told: Value = serde_json::from_slice(body).unwrap_or_default();
-            let oid = told["oid"].as_str().unwrap_or_default();
-            let size = fs::metadata(object(&place, oid)).map(|found| found.len()).ok();
-            send_json(stream, if size == told["size"].as_u64() { 200 } else { 404 }, &json!({}))
+            let request: Value = serde_json::from_slice(body).unwrap_or_default();
+            let oid = request["oid"].as_str().unwrap_or_default();
+            let size = fs::metadata(object(&repository_path, oid)).map(|found| found.len()).ok();
+            send_json(stream, if size == request["size"].as_u64() { 200 } else { 404 }, &json!({}))
         }
-        ("GET", _) => send_object(stream, asked, &place, rest, fault, still),
+        ("GET", _) => send_object(stream, asked, &repository_path, rest, fault, still),
         ("PUT", _) => {
             let oid = rest.rsplit('/').next().unwrap_or_default();
             if sha256(body) != oid {
                 return send_json(stream, 422, &json!({"message": "that is something else"}));
             }
-            let path = object(&place, oid);
+            let path = object(&repository_path, oid);
             fs::create_dir_all(path.parent().unwrap())?;
             fs::write(path, body)?;
             send_json(stream, 200, &json!({}))
@@ -118,7 +118,7 @@ pub(crate) fn answer(
     }
 }
 
-fn batch(asked: &Asked<'_>, repository: &str, place: &Path, fault: &LfsFault) -> Value {
+fn batch(asked: &Asked<'_>, repository: &str, repository_path: &Path, fault: &LfsFault) -> Value {
     let question: Value = serde_json::from_slice(asked.body).unwrap_or_default();
     let base = match fault {
         LfsFault::Elsewhere(base) => base.clone(),
@@ -127,7 +127,7 @@ fn batch(asked: &Asked<'_>, repository: &str, place: &Path, fault: &LfsFault) ->
     let action = |rest: &str| json!({"href": format!("{base}/{repository}/info/lfs/{rest}"), "header": {"x-lfs": "1"}});
     let one = |wanted: &Value| {
         let (oid, size) = (wanted["oid"].as_str().unwrap_or_default(), &wanted["size"]);
-        let there = object(place, oid).exists();
+        let there = object(repository_path, oid).exists();
         match (question["operation"].as_str(), there) {
             (Some("upload"), true) => json!({"oid": oid, "size": size}),
             (Some("upload"), false) => {
@@ -148,7 +148,7 @@ fn batch(asked: &Asked<'_>, repository: &str, place: &Path, fault: &LfsFault) ->
 fn send_object(
     stream: &mut TcpStream,
     asked: &Asked<'_>,
-    place: &Path,
+    repository_path: &Path,
     rest: &str,
     fault: &LfsFault,
     still: impl Fn() -> bool,
@@ -158,7 +158,7 @@ fn send_object(
         return write!(stream, "{head}Content-Length: 0\r\nConnection: close\r\n\r\n");
     }
     let oid = rest.rsplit('/').next().filter(|oid| oid.len() == 64).unwrap_or_default().to_owned();
-    let Some(mut content) = (!oid.is_empty()).then(|| fs::read(object(place, &oid)).ok()).flatten() else {
+    let Some(mut content) = (!oid.is_empty()).then(|| fs::read(object(repository_path, &oid)).ok()).flatten() else {
         return send_json(stream, 404, &json!({"message": "it is gone"}));
     };
     match fault {

@@ -17,7 +17,7 @@ pub const BUSYBOX: &str = "localhost/stead-test/busybox:1";
 pub const NOTHING: &str = "localhost/stead-test/nothing:1";
 
 pub struct Podman {
-    place: PathBuf,
+    directory: PathBuf,
     /// The script removes everything and exits when the pipe to it closes.
     _script: Child,
 }
@@ -37,7 +37,7 @@ impl Service {
     fn answers(&self) -> bool {
         match self.address.split_once("://") {
             Some(("unix", path)) => std::os::unix::net::UnixStream::connect(path).is_ok(),
-            Some((_, place)) => std::net::TcpStream::connect(place).is_ok(),
+            Some((_, address)) => std::net::TcpStream::connect(address).is_ok(),
             None => false,
         }
     }
@@ -63,23 +63,23 @@ impl Podman {
         let mut script = command.spawn().unwrap();
         let mut line = String::new();
         BufReader::new(script.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let place = line.split(' ').next().unwrap_or_default();
-        assert!(!place.is_empty(), "the private Podman did not start; cargo xtask test installs what it needs");
-        Self { place: PathBuf::from(place), _script: script }
+        let directory = line.split(' ').next().unwrap_or_default();
+        assert!(!directory.is_empty(), "the private Podman did not start; cargo xtask test installs what it needs");
+        Self { directory: PathBuf::from(directory), _script: script }
     }
 
-    pub fn place(&self) -> &Path {
-        &self.place
+    pub fn directory(&self) -> &Path {
+        &self.directory
     }
 
     /// Returns the value of `PODMAN_BASE_URL` for this Podman.
     pub fn url(&self) -> String {
-        format!("unix://{}", self.place.join("podman.sock").display())
+        format!("unix://{}", self.directory.join("podman.sock").display())
     }
 
     /// Returns the tar archive that an image was made from.
     pub fn image_tar(&self, name: &str) -> PathBuf {
-        self.place.join("images").join(format!("{name}.tar"))
+        self.directory.join("images").join(format!("{name}.tar"))
     }
 
     /// Runs Podman's command line on the same storage.
@@ -89,9 +89,9 @@ impl Podman {
 
     fn command(&self) -> Command {
         let mut command = Command::new("podman");
-        command.arg("--tmpdir").arg(self.place.join("tmp"));
-        command.env("CONTAINERS_CONF", self.place.join("containers.conf"));
-        command.env("CONTAINERS_STORAGE_CONF", self.place.join("storage.conf"));
+        command.arg("--tmpdir").arg(self.directory.join("tmp"));
+        command.env("CONTAINERS_CONF", self.directory.join("containers.conf"));
+        command.env("CONTAINERS_STORAGE_CONF", self.directory.join("storage.conf"));
         command.stdin(Stdio::null());
         command
     }

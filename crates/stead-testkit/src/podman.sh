@@ -2,9 +2,9 @@
 # Says where it is, waits until its standard input ends, and leaves nothing behind.
 set -eu
 trap '' INT TERM
-place=$(mktemp -d "${TMPDIR:-/tmp}/stead-podman.XXXXXX")
-mkdir "$place/store" "$place/run" "$place/tmp" "$place/images"
-cat > "$place/containers.conf" <<END
+directory=$(mktemp -d "${TMPDIR:-/tmp}/stead-podman.XXXXXX")
+mkdir "$directory/store" "$directory/run" "$directory/tmp" "$directory/images"
+cat > "$directory/containers.conf" <<END
 [containers]
 default_ulimits = ["nofile=1024:1024", "nproc=1024:1024"]
 [engine]
@@ -12,39 +12,39 @@ runtime = "runc"
 events_logger = "none"
 cgroup_manager = "cgroupfs"
 [engine.runtimes]
-runsc = ["$place/runsc"]
+runsc = ["$directory/runsc"]
 runsc-shut = ["$(command -v runsc || echo /usr/bin/runsc)"]
 END
 # gVisor, allowed to call the server at the box's own gate; no box has a network.
-printf '#!/bin/sh\nexec runsc --host-uds=open --network=none "$@"\n' > "$place/runsc"
-chmod 755 "$place/runsc"
-cat > "$place/storage.conf" <<END
+printf '#!/bin/sh\nexec runsc --host-uds=open --network=none "$@"\n' > "$directory/runsc"
+chmod 755 "$directory/runsc"
+cat > "$directory/storage.conf" <<END
 [storage]
 driver = "overlay"
-runroot = "$place/run"
-graphroot = "$place/store"
+runroot = "$directory/run"
+graphroot = "$directory/store"
 END
-export CONTAINERS_CONF="$place/containers.conf" CONTAINERS_STORAGE_CONF="$place/storage.conf"
-podman() { command podman --tmpdir "$place/tmp" "$@"; }
+export CONTAINERS_CONF="$directory/containers.conf" CONTAINERS_STORAGE_CONF="$directory/storage.conf"
+podman() { command podman --tmpdir "$directory/tmp" "$@"; }
 
 end() {
     trap - EXIT
     kill "$service" 2>/dev/null || true
     wait "$service" 2>/dev/null || true
     podman rm --all --force --time 0 >/dev/null 2>&1 || true
-    grep -o "$place[^ ]*" /proc/self/mountinfo | sort -ru | while read -r mount; do umount -l "$mount" 2>/dev/null || true; done
-    rm -rf "$place"
+    grep -o "$directory[^ ]*" /proc/self/mountinfo | sort -ru | while read -r mount; do umount -l "$mount" 2>/dev/null || true; done
+    rm -rf "$directory"
 }
 service=
 trap end EXIT
 
 # busybox: one static program, no library, no bash. nothing: no program at all.
-bare="$place/images/bare"
-mkdir -p "$bare/bin" "$bare/tmp" "$place/images/nothing/etc"
+bare="$directory/images/bare"
+mkdir -p "$bare/bin" "$bare/tmp" "$directory/images/nothing/etc"
 cp "$(command -v busybox)" "$bare/bin/busybox"
 for name in sh ls cat echo sleep true false id head mkdir rm; do ln -s busybox "$bare/bin/$name"; done
-tar -C "$bare" -cf "$place/images/busybox.tar" .
-tar -C "$place/images/nothing" -cf "$place/images/nothing.tar" .
+tar -C "$bare" -cf "$directory/images/busybox.tar" .
+tar -C "$directory/images/nothing" -cf "$directory/images/nothing.tar" .
 
 # tools: a glibc image with bash, python3 and the usual commands, as this machine has them.
 {
@@ -61,16 +61,16 @@ tar -C "$place/images/nothing" -cf "$place/images/nothing.tar" .
     # As they really are, with the links in between.
     echo "$(realpath "$(dirname "$file")")/$(basename "$file")"
     realpath "$file"
-done | sort -u | sed 's,^/,,' > "$place/images/list"
-for name in bin sbin lib lib64; do [ -L "/$name" ] && echo "$name"; done >> "$place/images/list"
-tar -C / -cf "$place/images/tools.tar" --no-recursion --files-from "$place/images/list"
+done | sort -u | sed 's,^/,,' > "$directory/images/list"
+for name in bin sbin lib lib64; do [ -L "/$name" ] && echo "$name"; done >> "$directory/images/list"
+tar -C / -cf "$directory/images/tools.tar" --no-recursion --files-from "$directory/images/list"
 
 for name in busybox nothing tools; do
-    podman import --quiet "$place/images/$name.tar" "localhost/stead-test/$name:1" >/dev/null
+    podman import --quiet "$directory/images/$name.tar" "localhost/stead-test/$name:1" >/dev/null
 done
 # Not through the function above: the number is to be Podman's own.
-command podman --tmpdir "$place/tmp" system service --time=0 "unix://$place/podman.sock" </dev/null >"$place/service.log" 2>&1 &
+command podman --tmpdir "$directory/tmp" system service --time=0 "unix://$directory/podman.sock" </dev/null >"$directory/service.log" 2>&1 &
 service=$!
-for _ in $(seq 200); do [ -S "$place/podman.sock" ] && break; sleep 0.05; done
-echo "$place $service"
+for _ in $(seq 200); do [ -S "$directory/podman.sock" ] && break; sleep 0.05; done
+echo "$directory $service"
 cat >/dev/null

@@ -25,7 +25,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 
 pub struct Registry {
     address: String,
-    place: tempfile::TempDir,
+    directory: tempfile::TempDir,
     shared: Arc<Shared>,
 }
 
@@ -35,7 +35,7 @@ struct Shared {
     images: Mutex<BTreeMap<String, PathBuf>>,
     slow: AtomicBool,
     corrupt: AtomicBool,
-    ended: AtomicBool,
+    stopped: AtomicBool,
     requests: AtomicU64,
     /// Number of layer bytes sent.
     sent: AtomicU64,
@@ -50,7 +50,7 @@ impl Registry {
         let serving = shared.clone();
         std::thread::spawn(move || {
             for stream in listener.incoming() {
-                if serving.ended.load(Ordering::SeqCst) {
+                if serving.stopped.load(Ordering::SeqCst) {
                     return;
                 }
                 let (stream, serving) = (stream.unwrap(), serving.clone());
@@ -58,15 +58,15 @@ impl Registry {
                 std::thread::spawn(move || drop(serving.serve(&stream)));
             }
         });
-        Self { address, place: tempfile::tempdir().unwrap(), shared }
+        Self { address, directory: tempfile::tempdir().unwrap(), shared }
     }
 
     /// Offers an image of `podman` as `name`.
     pub fn offer(&self, podman: &Podman, image: &str, name: &str) {
-        let place = self.place.path().join(name.replace('/', "_"));
-        let pushed = podman.run(&["push", "--quiet", "--format", "oci", image, &format!("oci:{}", place.display())]);
+        let layout = self.directory.path().join(name.replace('/', "_"));
+        let pushed = podman.run(&["push", "--quiet", "--format", "oci", image, &format!("oci:{}", layout.display())]);
         assert!(pushed.status.success(), "{}", String::from_utf8_lossy(&pushed.stderr));
-        self.shared.images.lock().unwrap().insert(name.to_owned(), place);
+        self.shared.images.lock().unwrap().insert(name.to_owned(), layout);
     }
 
     /// Returns the reference `HOST:PORT/name:1`.
@@ -77,7 +77,7 @@ impl Registry {
     /// Writes a `registries.conf` that makes Podman accept this registry without TLS. Returns its
     /// path.
     pub fn trusted(&self) -> PathBuf {
-        let path = self.place.path().join("registries.conf");
+        let path = self.directory.path().join("registries.conf");
         std::fs::write(&path, format!("[[registry]]\nlocation = \"{}\"\ninsecure = true\n", self.address)).unwrap();
         path
     }
@@ -106,7 +106,7 @@ impl Registry {
 
 impl Drop for Registry {
     fn drop(&mut self) {
-        self.shared.ended.store(true, Ordering::SeqCst);
+        self.shared.stopped.store(true, Ordering::SeqCst);
         // Wakes the accept loop, so that it sees the flag.
         let _ = TcpStream::connect(&self.address);
     }
@@ -169,7 +169,7 @@ impl Shared {
                 stream.set_nonblocking(true)?;
                 let gone = matches!(stream.peek(&mut [0]), Ok(0));
                 stream.set_nonblocking(false)?;
-                if gone || self.ended.load(Ordering::SeqCst) {
+                if gone || self.stopped.load(Ordering::SeqCst) {
                     return Ok(());
                 }
             }
@@ -192,12 +192,12 @@ impl Shared {
         }
         let (rest, wanted) = path.strip_prefix("/v2/")?.rsplit_once('/')?;
         let (name, kind) = rest.rsplit_once('/')?;
-        let place = self.images.lock().unwrap().get(name)?.clone();
-        let blob = |digest: &str| std::fs::read(place.join("blobs/sha256").join(digest.strip_prefix("sha256:")?)).ok();
+        let layout = self.images.lock().unwrap().get(name)?.clone();
+        let blob = |digest: &str| std::fs::read(layout.join("blobs/sha256").join(digest.strip_prefix("sha256:")?)).ok();
         if kind == "blobs" {
             return Some(("application/octet-stream".to_owned(), blob(wanted)?));
         }
-        let index: Value = serde_json::from_slice(&std::fs::read(place.join("index.json")).ok()?).ok()?;
+        let index: Value = serde_json::from_slice(&std::fs::read(layout.join("index.json")).ok()?).ok()?;
         let (digest, media) = (index["manifests"][0]["digest"].as_str()?, index["manifests"][0]["mediaType"].as_str()?);
         (wanted == "1" || wanted == digest).then(|| blob(digest)).flatten().map(|manifest| (media.to_owned(), manifest))
     }

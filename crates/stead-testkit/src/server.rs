@@ -144,7 +144,7 @@ impl TestServer {
 
     /// Waits until the server exits by itself, and returns its exit status.
     #[track_caller]
-    pub fn ended(&mut self) -> ExitStatus {
+    pub fn wait_for_exit(&mut self) -> ExitStatus {
         let mut child = self.child.take().expect("the server was started");
         crate::until("the server's own end", || child.try_wait().unwrap())
     }

@@ -59,8 +59,12 @@ const EDGES: &[(&str, &[&str])] = &[
             "stead-store",
         ],
     ),
+    ("wsprobe", &[]),
     ("xtask", &[]),
 ];
+/// Crates with `unsafe` code need their own table of lints. The fuzz targets are a separate
+/// workspace.
+const OWN_LINTS: &[&str] = &["crates/stead-box/", "crates/stead-testkit/wsprobe/", "fuzz/"];
 const MAY_KNOW_ALL: &[&str] = &["stead-testkit", "bench", "stead-fuzz"];
 
 /// All dependencies that `stead-core` may have: data, hashes, error messages and schemas. It has
@@ -125,9 +129,8 @@ pub(super) fn lints(tree: &Tree) -> Findings {
     let mut findings = Vec::new();
     for (path, _, manifest) in manifests(tree, &mut findings) {
         let inherits = manifest.get("lints").and_then(|lints| lints.get("workspace")).and_then(|value| value.as_bool());
-        // The only crate with `unsafe` needs its own table, and the fuzz targets are a separate
-        // workspace.
-        if inherits != Some(true) && !path.starts_with("crates/stead-box/") && !path.starts_with("fuzz/") {
+        let excepted = OWN_LINTS.iter().any(|package| path.starts_with(package));
+        if inherits != Some(true) && !excepted {
             findings.push(format!("{path}: does not inherit the workspace's lints"));
         }
     }

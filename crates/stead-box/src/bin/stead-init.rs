@@ -8,7 +8,7 @@ fn main() -> ExitCode {
     let code = match std::env::args().nth(1).as_deref() {
         Some("launch") => stead_box::build::launch(),
         Some("guest") => stead_box::build::guest(),
-        Some("tree") => stead_box::build::tree(),
+        Some("tree") => stead_box::build::mount_container(),
         Some("keep") => stead_box::keep(),
         _ => 64,
     };

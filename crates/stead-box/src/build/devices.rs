@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, FileType, makedev, statat};
 
+use super::detached_mount;
 use super::root::{Piece, What};
-use super::tree;
 use crate::error::{Primitive, Refused};
 use crate::sys::mount_attr;
 
@@ -40,7 +40,7 @@ pub(super) fn pieces() -> Result<Vec<Piece>, Refused> {
             });
         }
         // The only kind of mount without `nodev`. `noexec` and `nosuid` are harmless here.
-        let mount = tree::copy(CWD, &host, mount_attr::NOSUID | mount_attr::NOEXEC)?;
+        let mount = detached_mount::copy(CWD, &host, mount_attr::NOSUID | mount_attr::NOEXEC)?;
         pieces.push(Piece { path: Path::new("dev").join(name), what: What::File(mount) });
     }
     pieces.extend(

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, statat};
 
+use super::detached_mount;
 use super::root::{self, Piece, What};
-use super::tree;
 use crate::error::Refused;
 use crate::spec::{AGENT_ID, HOME};
 
@@ -66,7 +66,7 @@ pub(super) fn pieces(base: Option<&OwnedFd>) -> Result<Vec<Piece>, Refused> {
         Some(base) => {
             if statat(base, "etc", AtFlags::SYMLINK_NOFOLLOW).is_ok() {
                 // This fails if `/etc` is a symbolic link, because the call does not follow links.
-                let etc = tree::open_directory(base, "etc")?;
+                let etc = detached_mount::open_directory(base, "etc")?;
                 root::entries(&etc, Path::new("etc"), &|name| !texts.iter().any(|(ours, _)| *ours == name))?
             } else {
                 Vec::new()
@@ -80,7 +80,7 @@ pub(super) fn pieces(base: Option<&OwnedFd>) -> Result<Vec<Piece>, Refused> {
 }
 
 fn of_host() -> Result<Vec<Piece>, Refused> {
-    let etc = tree::open_directory(CWD, "/etc")?;
+    let etc = detached_mount::open_directory(CWD, "/etc")?;
     let mut pieces = root::entries(&etc, Path::new("etc"), &|name| SHOWN.iter().any(|shown| *shown == name))?;
     if statat(&etc, CERTIFICATES, AtFlags::SYMLINK_NOFOLLOW).is_ok() {
         pieces.push(Piece { path: "etc/ssl".into(), what: What::Empty });

@@ -10,10 +10,10 @@ use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use rustix::process::{Gid, Resource, Rlimit, Uid, fchdir, getrlimit, pivot_root, setrlimit};
 use rustix::thread::UnshareFlags;
 
+use super::detached_mount::{self, Opt, WRITTEN};
 use super::filter::ModeBits;
 use super::launch::{Outer, Report, bring_up_loopback, say};
 use super::root::{Assembled, STAGING};
-use super::tree::{self, Opt, WRITTEN};
 use super::{allowances, lockdown, masks, volume};
 use crate::error::{OrRefuse, Primitive, Refused};
 use crate::init::{self, Compared};
@@ -76,15 +76,15 @@ fn become_root() -> Result<(), Refused> {
 }
 
 fn enter_root(spec: &BoxSpec, assembled: &Assembled) -> Result<Option<Compared>, Refused> {
-    let staging = tree::open_directory(CWD, STAGING)?;
+    let staging = detached_mount::open_directory(CWD, STAGING)?;
     // Mounts a copy over the root, because the mount that root assembled is locked in this
     // namespace and cannot become the root.
-    let root = tree::copy(&staging, "root", 0)?;
-    tree::attach(&root, staging.as_fd(), "root")?;
+    let root = detached_mount::copy(&staging, "root", 0)?;
+    detached_mount::attach(&root, staging.as_fd(), "root")?;
 
     let hardened = WRITTEN | mount_attr::NOEXEC;
-    let proc = tree::new("proc", &[], hardened, Primitive::Proc)?;
-    tree::attach(&proc, root.as_fd(), "proc")?;
+    let proc = detached_mount::new("proc", &[], hardened, Primitive::Proc)?;
+    detached_mount::attach(&proc, root.as_fd(), "proc")?;
     cap_counters(&root, spec)?;
     masks::apply(&root, &staging)?;
     let most = allowances::PSEUDO_TERMINALS.to_string();
@@ -94,22 +94,31 @@ fn enter_root(spec: &BoxSpec, assembled: &Assembled) -> Result<Option<Compared>,
         Opt::Value("mode", "0620"),
         Opt::Value("max", &most),
     ];
-    let terminals = tree::new("devpts", &terminals, mount_attr::NOSUID | mount_attr::NOEXEC, Primitive::Devpts)?;
-    tree::attach(&terminals, root.as_fd(), "dev/pts")?;
+    let terminals =
+        detached_mount::new("devpts", &terminals, mount_attr::NOSUID | mount_attr::NOEXEC, Primitive::Devpts)?;
+    detached_mount::attach(&terminals, root.as_fd(), "dev/pts")?;
     let shared = [Opt::Value("size", SHARED_MEMORY_BYTES), Opt::Value("mode", "1777"), Opt::Value("nr_inodes", "16k")];
-    tree::attach(&tree::new("tmpfs", &shared, WRITTEN, Primitive::Mount)?, root.as_fd(), "dev/shm")?;
+    detached_mount::attach(
+        &detached_mount::new("tmpfs", &shared, WRITTEN, Primitive::Mount)?,
+        root.as_fd(),
+        "dev/shm",
+    )?;
     for (from, to) in [("tmp", "tmp"), ("home", "home/agent")] {
         if spec.volume == Volume::Directory {
             // A bind mount would reveal the server's path in the box's mount table.
             overlay(&[], &Upper { upper: from, work: &format!("work-{from}") }, to)?;
         } else {
-            tree::attach(&tree::copy(&staging, format!("volume/{from}"), WRITTEN)?, root.as_fd(), to)?;
+            detached_mount::attach(
+                &detached_mount::copy(&staging, format!("volume/{from}"), WRITTEN)?,
+                root.as_fd(),
+                to,
+            )?;
         }
     }
     // Mount an overlay even without layers. The upper directory may become a layer of another box,
     // and the overlay prevents programs from writing overlay markers into it.
     if spec.bound.is_some() {
-        tree::attach(&tree::copy(&staging, "bound", 0)?, root.as_fd(), "workspace")?;
+        detached_mount::attach(&detached_mount::copy(&staging, "bound", 0)?, root.as_fd(), "workspace")?;
         pivot(&root, spec)?;
         return Ok(None);
     }

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::mount::MountFlags;
 
+use super::detached_mount::{self, SHOWN, WRITTEN};
 use super::ids::{self, Owners};
 use super::inside::{lower_option, mount_overlay};
 use super::root::{STAGING, make_directory};
-use super::tree::{self, SHOWN, WRITTEN};
 use super::volume;
 use crate::error::{OrRefuse, Primitive, Refused};
 use crate::init::Compared;
@@ -42,7 +42,7 @@ pub(super) fn open(spec: &BoxSpec) -> Result<Sources, Refused> {
     for layer in all(spec) {
         match layer {
             LayerSpec::Directory { path } if !sources.directories.iter().any(|(known, _)| known == path) => {
-                sources.directories.push((path.clone(), tree::copy(CWD, path, SHOWN)?));
+                sources.directories.push((path.clone(), detached_mount::copy(CWD, path, SHOWN)?));
             }
             LayerSpec::Generation { volume_directory, .. }
                 if *volume_directory != spec.volume_directory
@@ -63,8 +63,8 @@ fn open_bound(spec: &BoxSpec, bound: &Bound) -> Result<OwnedFd, Refused> {
         Access::Read => SHOWN,
         Access::Write => WRITTEN,
     };
-    let directory = tree::open_linkless(&bound.path)?;
-    let mount = tree::copy(&directory, ".", flags)?;
+    let directory = detached_mount::open_linkless(&bound.path)?;
+    let mount = detached_mount::copy(&directory, ".", flags)?;
     // A box of an unprivileged user only has that user's id, so its mounts have no id mapping.
     let Some(shown) = spec.agent_on_host() else { return Ok(mount) };
     let refused = || format!("cannot look at {}", bound.path.display());
@@ -88,13 +88,13 @@ impl Sources {
     pub(super) fn stage(self, spec: &BoxSpec, staging: &OwnedFd) -> Result<Staged, Refused> {
         if let Some(bound) = &self.bound {
             make_directory(staging, "bound")?;
-            tree::attach(bound, staging.as_fd(), "bound")?;
+            detached_mount::attach(bound, staging.as_fd(), "bound")?;
         }
         let mut volumes = vec![(spec.volume_directory.clone(), "volume".to_owned())];
         for (number, (path, mount)) in self.volumes.into_iter().enumerate() {
             let name = format!("v{number}");
             make_directory(staging, &name)?;
-            tree::attach(&mount, staging.as_fd(), &name)?;
+            detached_mount::attach(&mount, staging.as_fd(), &name)?;
             volumes.push((path, name));
         }
         let mut placed: Vec<(&LayerSpec, String)> = Vec::new();
@@ -112,7 +112,7 @@ impl Sources {
                 LayerSpec::Generation { volume_directory, number, .. } => {
                     let volume = volumes.iter().find(|(known, _)| known == volume_directory);
                     let name = volume.map(|(_, name)| Path::new(name).join(volume::generation(*number)));
-                    Ok(name.map(|name| tree::copy(staging, name, SHOWN)).transpose()?)
+                    Ok(name.map(|name| detached_mount::copy(staging, name, SHOWN)).transpose()?)
                 }
             };
             let lost = || "cannot find a layer".to_owned();
@@ -123,7 +123,7 @@ impl Sources {
             }
             let name = format!("l{}", placed.len());
             make_directory(staging, &name)?;
-            tree::attach(&mount, staging.as_fd(), &name)?;
+            detached_mount::attach(&mount, staging.as_fd(), &name)?;
             placed.push((layer, name));
         }
         let name = |layer: &LayerSpec| placed.iter().find(|(known, _)| *known == layer).map(|(_, name)| name.clone());

@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::{AtFlags, FileType, statat};
 
-use super::tree::{self, SHOWN};
+use super::detached_mount::{self, SHOWN};
 use crate::error::Refused;
 use crate::sys::mount_attr;
 
@@ -48,16 +48,16 @@ pub(super) fn apply(root: &OwnedFd, staging: &OwnedFd) -> Result<(), Refused> {
         let path = format!("proc/{name}");
         let Ok(found) = statat(root, &path, AtFlags::SYMLINK_NOFOLLOW) else { continue };
         let cover = match FileType::from_raw_mode(found.st_mode) {
-            FileType::Directory => tree::copy(staging, "empty", SHOWN)?,
-            _ => tree::copy(root, "dev/null", mount_attr::NOSUID | mount_attr::NOEXEC)?,
+            FileType::Directory => detached_mount::copy(staging, "empty", SHOWN)?,
+            _ => detached_mount::copy(root, "dev/null", mount_attr::NOSUID | mount_attr::NOEXEC)?,
         };
-        tree::attach(&cover, root.as_fd(), &path)?;
+        detached_mount::attach(&cover, root.as_fd(), &path)?;
     }
     for name in READ_ONLY {
         let path = format!("proc/{name}");
         if statat(root, &path, AtFlags::SYMLINK_NOFOLLOW).is_ok() {
-            let same = tree::copy(root, &path, SHOWN | mount_attr::NOEXEC)?;
-            tree::attach(&same, root.as_fd(), &path)?;
+            let same = detached_mount::copy(root, &path, SHOWN | mount_attr::NOEXEC)?;
+            detached_mount::attach(&same, root.as_fd(), &path)?;
         }
     }
     Ok(())

@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, mkdirat, openat, readlinkat, statat, symlinkat};
 
+use super::detached_mount::{self, Opt, SHOWN};
 use super::layers::{self, Staged};
-use super::tree::{self, Opt, SHOWN};
 use super::volume::{self, ReadyVolume};
 use super::{devices, etc};
 use crate::cgroup::Held;
@@ -54,7 +54,7 @@ pub(super) enum What {
 
 /// Isolates the mounts of this namespace from those outside.
 pub(super) fn make_mounts_private() -> Result<(), Refused> {
-    let root = tree::open_directory(CWD, "/")?;
+    let root = detached_mount::open_directory(CWD, "/")?;
     mount_attr::make_private(root.as_fd()).or_refuse(Primitive::Mount, || "cannot make the mounts private".to_owned())
 }
 
@@ -62,11 +62,11 @@ pub(super) fn make_mounts_private() -> Result<(), Refused> {
 pub(super) fn assemble(spec: &BoxSpec, ready: Option<ReadyVolume>, held: &mut Held) -> Result<Assembled, Refused> {
     // Open all sources first, because the staging directory may cover some of them. Open the base
     // only once, because the path may later refer to something else.
-    let base = spec.base.as_deref().map(tree::open_linkless).transpose()?;
+    let base = spec.base.as_deref().map(detached_mount::open_linkless).transpose()?;
     let mut pieces = match &base {
         None => {
             let system = |name: &OsStr| SYSTEM.iter().any(|system| *system == name);
-            let mut pieces = entries(&tree::open_directory(CWD, "/")?, Path::new(""), &system)?;
+            let mut pieces = entries(&detached_mount::open_directory(CWD, "/")?, Path::new(""), &system)?;
             pieces.push(Piece { path: "var".into(), what: What::Empty });
             pieces.push(Piece { path: "var/tmp".into(), what: What::Link("/tmp".into()) });
             pieces
@@ -79,17 +79,18 @@ pub(super) fn assemble(spec: &BoxSpec, ready: Option<ReadyVolume>, held: &mut He
     let sources = layers::open(spec)?;
 
     let root = skeleton(spec, &pieces)?;
-    let staging = tree::new("tmpfs", &[Opt::Value("mode", "0755")], tree::WRITTEN, Primitive::Mount)?;
+    let staging =
+        detached_mount::new("tmpfs", &[Opt::Value("mode", "0755")], detached_mount::WRITTEN, Primitive::Mount)?;
     for name in ["root", "volume", "empty", "base"] {
         make_directory(&staging, name)?;
     }
-    tree::attach(&staging, tree::open_directory(CWD, STAGING)?.as_fd(), "")?;
-    tree::attach(&volume, staging.as_fd(), "volume")?;
+    detached_mount::attach(&staging, detached_mount::open_directory(CWD, STAGING)?.as_fd(), "")?;
+    detached_mount::attach(&volume, staging.as_fd(), "volume")?;
     let layers = sources.stage(spec, &staging)?;
-    tree::attach(&root, staging.as_fd(), "root")?;
+    detached_mount::attach(&root, staging.as_fd(), "root")?;
     for piece in &pieces {
         if let What::Directory(mount) | What::File(mount) = &piece.what {
-            tree::attach(mount, root.as_fd(), &piece.path)?;
+            detached_mount::attach(mount, root.as_fd(), &piece.path)?;
         }
     }
     Ok(Assembled { layers })
@@ -117,8 +118,8 @@ pub(super) fn piece(from: &OwnedFd, name: &OsStr, path: PathBuf) -> Result<Optio
     let refused = || format!("cannot look at {}", name.display());
     let found = statat(from, name, AtFlags::SYMLINK_NOFOLLOW).or_refuse(Primitive::Mount, refused)?;
     let what = match FileType::from_raw_mode(found.st_mode) {
-        FileType::Directory => What::Directory(tree::copy(from, name, SHOWN)?),
-        FileType::RegularFile => What::File(tree::copy(from, name, SHOWN)?),
+        FileType::Directory => What::Directory(detached_mount::copy(from, name, SHOWN)?),
+        FileType::RegularFile => What::File(detached_mount::copy(from, name, SHOWN)?),
         FileType::Symlink => {
             let target = readlinkat(from, name, Vec::new()).or_refuse(Primitive::Mount, refused)?;
             What::Link(OsStr::from_bytes(target.to_bytes()).to_owned())
@@ -138,7 +139,7 @@ fn skeleton(spec: &BoxSpec, pieces: &[Piece]) -> Result<OwnedFd, Refused> {
     if matches!(spec.ids, Ids::Range { .. }) {
         options.extend([Opt::Value("uid", &owner), Opt::Value("gid", &owner)]);
     }
-    let root = tree::new("tmpfs", &options, tree::WRITTEN, Primitive::Mount)?;
+    let root = detached_mount::new("tmpfs", &options, detached_mount::WRITTEN, Primitive::Mount)?;
     for directory in DIRECTORIES {
         make_directory(&root, directory)?;
     }

@@ -13,9 +13,9 @@ use rustix::fs::{AtFlags, CWD, FlockOperation, Gid, Mode, Uid, chmodat, chownat,
 
 use rustix::mount::{MountPropagationFlags, mount_bind, mount_change};
 
-use super::image;
+use super::detached_mount::{self, Opt, WRITTEN};
 use super::reserve;
-use super::tree::{self, Opt, WRITTEN};
+use super::volume_image;
 use crate::cgroup::Held;
 use crate::error::{OrRefuse, Primitive, Refused};
 use crate::host::remove_tree_at;
@@ -40,16 +40,16 @@ pub(super) fn make(spec: &BoxSpec, ready: Option<ReadyVolume>, held: &mut Held) 
         Volume::Image => match ready.and_then(|ready| ready.become_that_of(spec)) {
             Some(volume) => volume,
             None => {
-                image::ensure(&spec.volume_directory, IMAGE, &spec.limits, spec.templates.as_deref())?;
+                volume_image::ensure(&spec.volume_directory, IMAGE, &spec.limits, spec.templates.as_deref())?;
                 mount_image(&spec.volume_directory)?
             }
         },
         Volume::Memory => memory(spec)?,
         Volume::Directory => {
             let path = spec.volume_directory.join(DIRECTORY);
-            let made = fs::create_dir_all(&path).and_then(|()| image::sync_parent(&path));
+            let made = fs::create_dir_all(&path).and_then(|()| volume_image::sync_parent(&path));
             made.or_refuse(Primitive::Volume, || "cannot make the volume's directory".to_owned())?;
-            tree::copy(CWD, &path, WRITTEN)?
+            detached_mount::copy(CWD, &path, WRITTEN)?
         }
     };
     held.disk = spec.volume != Volume::Directory && spec.limits.disk_bytes.is_some();
@@ -62,7 +62,7 @@ pub(super) fn make(spec: &BoxSpec, ready: Option<ReadyVolume>, held: &mut Held) 
     directory_in(&volume, &generation(spec.generation), 0o755, spec.agent_on_host())?;
     if spec.volume == Volume::Image {
         reserve::leave_room(&volume).or_refuse(Primitive::Volume, || "cannot make room on the volume".to_owned())?;
-        held.reserve = reserve::fill(&volume, image::bytes(&spec.limits));
+        held.reserve = reserve::fill(&volume, volume_image::bytes(&spec.limits));
     }
     Ok(volume)
 }
@@ -82,10 +82,11 @@ impl ReadyVolume {
     pub(super) fn make(preparation: Preparation) -> Result<Self, Refused> {
         let Preparation { directory, shape: ImageShape { disk_bytes, inodes, templates } } = &preparation;
         let limits = Limits { disk_bytes: Some(*disk_bytes), inodes: *inodes, ..Limits::default() };
-        let made = image::ensure(directory, IMAGE, &limits, Some(templates)).and_then(|()| mount_image(directory));
+        let made =
+            volume_image::ensure(directory, IMAGE, &limits, Some(templates)).and_then(|()| mount_image(directory));
         let made = made.inspect(|mount| {
             // Fill the reserve here, where no box waits for it.
-            reserve::fill(mount, image::bytes(&limits));
+            reserve::fill(mount, volume_image::bytes(&limits));
         });
         match made {
             Ok(mount) => Ok(Self { preparation, mount: Some(mount) }),
@@ -107,7 +108,7 @@ impl ReadyVolume {
         loop_device::move_hint(&ready.directory, own).ok()?;
         fs::rename(ready.directory.join(IMAGE), own.join(IMAGE)).ok()?;
         // The image was synced when it was made, but its new name was not.
-        image::sync_parent(&own.join(IMAGE)).ok()?;
+        volume_image::sync_parent(&own.join(IMAGE)).ok()?;
         self.mount.take()
     }
 }
@@ -124,7 +125,7 @@ pub(super) fn of_another(volume_directory: &Path) -> Result<OwnedFd, Refused> {
     if volume_directory.join(IMAGE).exists() {
         return mount_image(volume_directory);
     }
-    tree::copy(CWD, volume_directory.join(DIRECTORY), tree::SHOWN)
+    detached_mount::copy(CWD, volume_directory.join(DIRECTORY), detached_mount::SHOWN)
 }
 
 /// Makes and mounts a volume on a host directory, for a box that a container runtime builds. No-op
@@ -138,7 +139,7 @@ pub(crate) fn mounted(directory: &Path, limits: &Limits, agent: u32, templates: 
     if device(&target).or_refuse(Primitive::Volume, refused)? != here {
         return Ok(());
     }
-    image::ensure(directory, IMAGE, limits, Some(templates))?;
+    volume_image::ensure(directory, IMAGE, limits, Some(templates))?;
     let volume = mount_image(directory)?;
     for (name, mode) in [("upper", 0o755), ("tmp", 0o1777), ("home", 0o750)] {
         directory_in(&volume, name, mode, Some(agent))?;
@@ -149,7 +150,7 @@ pub(crate) fn mounted(directory: &Path, limits: &Limits, agent: u32, templates: 
     let shared = || "cannot share the volume's directory".to_owned();
     mount_bind(&target, &target).or_refuse(Primitive::Volume, shared)?;
     mount_change(&target, MountPropagationFlags::SHARED).or_refuse(Primitive::Volume, shared)?;
-    tree::attach(&volume, CWD, &target)
+    detached_mount::attach(&volume, CWD, &target)
 }
 
 fn directory_in(volume: &OwnedFd, name: &str, mode: u32, agent: Option<u32>) -> Result<(), Refused> {
@@ -183,7 +184,7 @@ fn memory(spec: &BoxSpec) -> Result<OwnedFd, Refused> {
     let mut options = vec![Opt::Value("mode", "0755")];
     options.extend(size.as_deref().map(|size| Opt::Value("size", size)));
     options.extend(inodes.as_deref().map(|inodes| Opt::Value("nr_inodes", inodes)));
-    tree::new("tmpfs", &options, WRITTEN, Primitive::Volume)
+    detached_mount::new("tmpfs", &options, WRITTEN, Primitive::Volume)
 }
 
 /// Mounts an image. If it is mounted already, this mounts the same file system again: boxes that
@@ -203,7 +204,7 @@ fn mount_image(volume_directory: &Path) -> Result<OwnedFd, Refused> {
     // stay on, so that data that a program syncs is on the host's disk. Mounting without barriers
     // and enabling them later was tried: the remount waits for the whole kernel, ten times as long
     // as the one write it would save.
-    let volume = tree::new("ext4", &[Opt::Value("source", &source)], WRITTEN, Primitive::Volume)?;
+    let volume = detached_mount::new("ext4", &[Opt::Value("source", &source)], WRITTEN, Primitive::Volume)?;
     chmodat(volume.as_fd(), ".", Mode::from_raw_mode(0o755), AtFlags::empty())
         .or_refuse(Primitive::Volume, || "cannot open the volume".to_owned())?;
     Ok(volume)

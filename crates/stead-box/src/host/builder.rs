@@ -44,7 +44,7 @@ impl Builder {
             .map_err(|source| BoxError::NoInit { program: init.to_owned(), source })
     }
 
-    pub(super) fn tell(&mut self, order: &impl Serialize) -> io::Result<()> {
+    pub(super) fn send(&mut self, order: &impl Serialize) -> io::Result<()> {
         let mut line = serde_json::to_vec(order).map_err(io::Error::other)?;
         line.push(b'\n');
         if let Some(stdin) = &mut self.0.stdin {
@@ -56,19 +56,19 @@ impl Builder {
     }
 
     /// Sends an order and reads the report. The inner error is the output if it is not a report.
-    pub(super) fn ask(&mut self, order: &impl Serialize) -> io::Result<Result<Report, String>> {
-        self.tell(order)?;
-        let said = self.listen();
-        Ok(serde_json::from_slice(&said).map_err(|_| String::from_utf8_lossy(&said).chars().take(200).collect()))
+    pub(super) fn request(&mut self, order: &impl Serialize) -> io::Result<Result<Report, String>> {
+        self.send(order)?;
+        let report = self.read_report();
+        Ok(serde_json::from_slice(&report).map_err(|_| String::from_utf8_lossy(&report).chars().take(200).collect()))
     }
 
     /// Reads one line, or the part of it that arrives before the timeout.
-    fn listen(&mut self) -> Vec<u8> {
-        let mut said = Vec::new();
-        let Some(stdout) = &mut self.0.stdout else { return said };
+    fn read_report(&mut self) -> Vec<u8> {
+        let mut report = Vec::new();
+        let Some(stdout) = &mut self.0.stdout else { return report };
         let deadline = Instant::now() + START_TIMEOUT;
         let mut buffer = [0; 4096];
-        while !said.ends_with(b"\n") && said.len() < 64 << 10 {
+        while !report.ends_with(b"\n") && report.len() < 64 << 10 {
             let left = deadline.saturating_duration_since(Instant::now());
             let timeout = Timespec { tv_sec: left.as_secs().cast_signed(), tv_nsec: left.subsec_nanos().into() };
             match poll(&mut [PollFd::new(&*stdout, PollFlags::IN)], Some(&timeout)) {
@@ -79,10 +79,10 @@ impl Builder {
             }
             match stdout.read(&mut buffer) {
                 Ok(0) | Err(_) => break,
-                Ok(count) => said.extend_from_slice(&buffer[..count]),
+                Ok(count) => report.extend_from_slice(&buffer[..count]),
             }
         }
-        said
+        report
     }
 
     pub(super) fn end(&mut self) -> io::Result<ExitStatus> {

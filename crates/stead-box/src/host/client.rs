@@ -106,10 +106,10 @@ impl Connection {
     }
 
     fn expect_done(&mut self, ask: Ask) -> Result<(), BoxError> {
-        self.expect_said_done(ask, &[])
+        self.expect_done_with_body(ask, &[])
     }
 
-    fn expect_said_done(&mut self, ask: Ask, body: &[u8]) -> Result<(), BoxError> {
+    fn expect_done_with_body(&mut self, ask: Ask, body: &[u8]) -> Result<(), BoxError> {
         match self.ask(ask, body, Some(PATIENCE))? {
             (Answer::Done, _) => Ok(()),
             _ => Err(unexpected("where only 'done' is one")),
@@ -225,7 +225,7 @@ impl Connection {
         loop {
             let count = if most.is_some() { 0 } else { file.read_at(&mut piece, at).map_err(BoxError::Lost)? };
             if count > 0 || at == 0 {
-                self.expect_said_done(Ask::Carry { at }, &piece[..count])?;
+                self.expect_done_with_body(Ask::Carry { at }, &piece[..count])?;
             }
             if count == 0 {
                 break;

@@ -152,8 +152,8 @@ fn run(connection: &mut Connection, command: &str, timeout_ms: Option<u64>, expe
     if finished.result.exit_code == expected && finished.result.survivors == 0 {
         return Ok(());
     }
-    let said = String::from_utf8_lossy(&finished.stderr).into_owned();
-    Err(Blocked { blocker: format!("{command:?} ended with {}: {said}", finished.result.exit_code), advice: None })
+    let stderr = String::from_utf8_lossy(&finished.stderr).into_owned();
+    Err(Blocked { blocker: format!("{command:?} ended with {}: {stderr}", finished.result.exit_code), advice: None })
 }
 
 fn not_held() -> Blocked {

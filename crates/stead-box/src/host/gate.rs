@@ -83,18 +83,18 @@ impl Gate {
         patience: Duration,
     ) -> Result<(Guest, Switchboard), BoxError> {
         let secret = secret().map_err(BoxError::Lost)?;
-        let guest = self.knock(patience)?;
+        let guest = self.accept_guest(patience)?;
         let held = pid.map(|pid| bind_limits(pid, limits)).unwrap_or_default();
         hand_over.dial = Some(secret.clone());
         let text = serde_json::to_vec(&hand_over).map_err(io::Error::other).map_err(BoxError::Lost)?;
         let length = u32::try_from(text.len()).map_err(io::Error::other).map_err(BoxError::Lost)?;
-        let told = (&guest).write_all(&length.to_le_bytes()).and_then(|()| (&guest).write_all(&text));
-        told.map_err(BoxError::Lost)?;
+        let sent = (&guest).write_all(&length.to_le_bytes()).and_then(|()| (&guest).write_all(&text));
+        sent.map_err(BoxError::Lost)?;
         ready(&read_line(&guest).map_err(BoxError::Lost)?)?;
         Ok((Guest { pid, held }, Switchboard::of(self, secret)?))
     }
 
-    fn knock(&self, patience: Duration) -> Result<UnixStream, BoxError> {
+    fn accept_guest(&self, patience: Duration) -> Result<UnixStream, BoxError> {
         let guest = next(&self.gate, Instant::now() + patience)?;
         let unasked = || BoxError::Gone { reason: "its first process did not ask for its control socket in time" };
         let guest = guest.ok_or_else(unasked)?;
@@ -112,7 +112,7 @@ impl Gate {
         patience: Duration,
         furnish: impl FnOnce(Option<ProcessMark>) -> Result<(), BoxError>,
     ) -> Result<Guest, BoxError> {
-        let guest = self.knock(patience)?;
+        let guest = self.accept_guest(patience)?;
         let peer = socket_peercred(&guest).ok();
         furnish(peer.and_then(|peer| ProcessMark::of(peer.pid).ok()))?;
         let pid = peer.map(|peer| peer.pid.as_raw_nonzero().get());
@@ -128,13 +128,13 @@ impl Gate {
 }
 
 /// Parses the guest's report.
-fn ready(said: &[u8]) -> Result<(), BoxError> {
-    match serde_json::from_slice(said) {
+fn ready(report: &[u8]) -> Result<(), BoxError> {
+    match serde_json::from_slice(report) {
         Ok(Report::Ready(_)) => Ok(()),
         Ok(Report::Refused(refused)) => Err(refused.into()),
         Err(_) => {
-            let said = String::from_utf8_lossy(said).chars().take(200).collect();
-            Err(BoxError::InitFailed { status: "no report".to_owned(), said })
+            let output = String::from_utf8_lossy(report).chars().take(200).collect();
+            Err(BoxError::InitFailed { status: "no report".to_owned(), output })
         }
     }
 }
@@ -240,15 +240,15 @@ fn send(to: &UnixStream, what: &HandOver, control: &UnixListener, events: &Group
 }
 
 fn read_line(from: &UnixStream) -> io::Result<Vec<u8>> {
-    let mut said = Vec::new();
+    let mut line = Vec::new();
     let mut buffer = [0; 4096];
-    while !said.ends_with(b"\n") && said.len() < 64 << 10 {
+    while !line.ends_with(b"\n") && line.len() < 64 << 10 {
         match (&*from).read(&mut buffer)? {
             0 => break,
-            count => said.extend_from_slice(&buffer[..count]),
+            count => line.extend_from_slice(&buffer[..count]),
         }
     }
-    Ok(said)
+    Ok(line)
 }
 
 fn lost(error: rustix::io::Errno) -> BoxError {

@@ -91,17 +91,17 @@ fn clear(spec: &BoxSpec) -> Result<(), BoxError> {
 }
 
 fn start(mut builder: Builder, spec: &BoxSpec) -> Result<RunningBox, BoxError> {
-    let said = builder.ask(&Order::Start(Box::new(spec.clone()))).at("describe", &spec.directory);
+    let report = builder.request(&Order::Start(Box::new(spec.clone()))).at("describe", &spec.directory);
     let status = builder.end().at("wait for the helper of", &spec.directory)?;
-    match said? {
+    match report? {
         Ok(Report::Ready(held)) => {
             write_held(&spec.directory, &held)?;
             Ok(RunningBox { directory: spec.directory.clone(), held })
         }
         Ok(Report::Refused(refused)) => Err(refused.into()),
-        Err(said) => {
+        Err(output) => {
             builder.reap_orphan();
-            Err(BoxError::InitFailed { status: status.to_string(), said })
+            Err(BoxError::InitFailed { status: status.to_string(), output })
         }
     }
 }

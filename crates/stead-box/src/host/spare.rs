@@ -28,7 +28,7 @@ impl Spare {
         }
         let mut builder = Builder::spawn(init, Work::Launch)?;
         if let Some(preparation) = volume {
-            builder.tell(&Order::Prepare(preparation.clone())).at("describe", &preparation.directory)?;
+            builder.send(&Order::Prepare(preparation.clone())).at("describe", &preparation.directory)?;
         }
         Ok(Self { builder: Some(builder) })
     }

@@ -13,8 +13,8 @@ use rustix::io::{Errno, read, write};
 use rustix::process::{Pid, Signal, WaitStatus, kill_process, kill_process_group};
 
 use super::output::Output;
+use super::process_tree::ProcessTree;
 use super::spawn::Spawned;
-use super::tree::Tree;
 use crate::protocol::{ExecOrder, ExecResult, ExecStatus, Input, Stream};
 
 /// Maximum time to wait for open pipes after the command has ended.
@@ -53,29 +53,29 @@ pub(super) struct Exec {
     pub(super) output: Output,
     pub(super) stdout: Option<OwnedFd>,
     pub(super) stderr: Option<OwnedFd>,
-    pub(super) told: Option<OwnedFd>,
+    pub(super) report: Option<OwnedFd>,
     pub(super) input: Option<Pending>,
-    pub(super) tree: Tree,
+    pub(super) tree: ProcessTree,
     /// Process that init started.
     child: Option<Pid>,
     /// Process of the command, if it differs from `child`.
     command: Option<Pid>,
-    status: Option<Ended>,
+    status: Option<ExitStatus>,
     phase: Phase,
     started: Instant,
     deadline: Option<Instant>,
     memory_kills: u64,
-    told_bytes: Vec<u8>,
+    report_bytes: Vec<u8>,
 }
 
 /// Exit status of a process: its exit code, or 128 plus the signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Ended {
+pub(super) struct ExitStatus {
     code: i32,
     signal: Option<i32>,
 }
 
-impl Ended {
+impl ExitStatus {
     pub(super) fn of(status: WaitStatus) -> Self {
         let signal = status.terminating_signal();
         Self { code: status.exit_status().unwrap_or(128 + signal.unwrap_or(0)), signal }
@@ -103,14 +103,20 @@ pub(super) struct Pending {
 }
 
 impl Exec {
-    pub(super) fn new(order: &ExecOrder, input: Vec<u8>, spawned: Spawned, mut tree: Tree, memory_kills: u64) -> Self {
+    pub(super) fn new(
+        order: &ExecOrder,
+        input: Vec<u8>,
+        spawned: Spawned,
+        mut tree: ProcessTree,
+        memory_kills: u64,
+    ) -> Self {
         let started = Instant::now();
-        for fd in [Some(&spawned.stdout), spawned.stderr.as_ref(), spawned.stdin.as_ref(), spawned.told.as_ref()] {
+        for fd in [Some(&spawned.stdout), spawned.stderr.as_ref(), spawned.stdin.as_ref(), spawned.report.as_ref()] {
             let _ = fd.map(|fd| rustix::io::ioctl_fionbio(fd, true));
         }
         let command = match &mut tree {
-            Tree::Group { .. } => Some(spawned.child),
-            Tree::Supervised { supervisor, .. } => {
+            ProcessTree::Group { .. } => Some(spawned.child),
+            ProcessTree::Supervised { supervisor, .. } => {
                 *supervisor = Some(spawned.child);
                 None
             }
@@ -120,7 +126,7 @@ impl Exec {
             output: Output::new(order.output),
             stdout: Some(spawned.stdout),
             stderr: spawned.stderr,
-            told: spawned.told,
+            report: spawned.report,
             input: spawned.stdin.map(|fd| Pending { fd, bytes: input.into(), end }),
             tree,
             child: Some(spawned.child),
@@ -130,7 +136,7 @@ impl Exec {
             started,
             deadline: order.timeout_ms.map(|millis| started + Duration::from_millis(millis)),
             memory_kills,
-            told_bytes: Vec::new(),
+            report_bytes: Vec::new(),
         }
     }
 
@@ -158,39 +164,39 @@ impl Exec {
     }
 
     /// Handles the end of a child of init. Returns true if it belongs to this exec.
-    pub(super) fn reaped(&mut self, pid: Pid, ended: Ended) -> bool {
+    pub(super) fn reaped(&mut self, pid: Pid, status: ExitStatus) -> bool {
         if self.child != Some(pid) {
             return false;
         }
         self.child = None;
-        self.read_told();
-        if let Tree::Supervised { supervisor, .. } = &mut self.tree {
+        self.read_report();
+        if let ProcessTree::Supervised { supervisor, .. } = &mut self.tree {
             *supervisor = None;
             if self.status.is_none() {
                 // The supervisor was killed before the command ended, so its orphans cannot be
                 // identified.
-                super::tree::everything();
+                super::process_tree::everything();
             }
         }
-        self.status = self.status.or(Some(ended));
+        self.status = self.status.or(Some(status));
         true
     }
 
     /// Reads the supervisor's messages: the command's pid, then its exit status.
-    pub(super) fn read_told(&mut self) {
-        let Some(told) = &self.told else { return };
+    pub(super) fn read_report(&mut self) {
+        let Some(report) = &self.report else { return };
         let mut bytes = [0; 8];
-        match read(told, &mut bytes) {
-            Ok(0) | Err(Errno::IO) => self.told = None,
-            Ok(count) => self.told_bytes.extend_from_slice(&bytes[..count]),
+        match read(report, &mut bytes) {
+            Ok(0) | Err(Errno::IO) => self.report = None,
+            Ok(count) => self.report_bytes.extend_from_slice(&bytes[..count]),
             Err(_) => {}
         }
         let word = |index: usize| {
-            let word = self.told_bytes.get(index * 4..index * 4 + 4)?;
+            let word = self.report_bytes.get(index * 4..index * 4 + 4)?;
             Some(i32::from_le_bytes([word[0], word[1], word[2], word[3]]))
         };
         self.command = self.command.or_else(|| Pid::from_raw(word(0).filter(|pid| *pid > 0)?));
-        self.status = self.status.or_else(|| word(1).map(Ended::from_number));
+        self.status = self.status.or_else(|| word(1).map(ExitStatus::from_number));
     }
 
     pub(super) fn end(&mut self, why: Why, now: Instant) {
@@ -218,7 +224,7 @@ impl Exec {
     /// Reads available output and advances the phase. Returns true if the exec has just finished.
     /// `strays` is the number of processes that may belong to any exec.
     pub(super) fn tick(&mut self, now: Instant, memory_kills: u64, strays: u64) -> bool {
-        self.read_told();
+        self.read_report();
         if matches!(self.phase, Phase::Running) {
             if self.status.is_some() {
                 self.phase = Phase::Draining { until: now + DRAIN };
@@ -253,7 +259,7 @@ impl Exec {
     }
 
     fn finish(&mut self, why: Option<Why>, survivors: u64, memory_kills: u64) {
-        let Ended { code, signal } = self.status.unwrap_or(Ended::from_number(-libc::SIGKILL));
+        let ExitStatus { code, signal } = self.status.unwrap_or(ExitStatus::from_number(-libc::SIGKILL));
         let (stdout, stderr, kept) = self.output.take_ends();
         let timed_out = why == Some(Why::Deadline);
         self.input = None;

@@ -142,8 +142,8 @@ fn perform(work: &Work, compared: Option<&Compared>) -> (Answer, Vec<u8>) {
     match work {
         Work::Tool(call) => (tool(&mut files, call), Vec::new()),
         Work::Files { ask, file } => {
-            let beside = if compared.is_none() { Compared::beside() } else { None };
-            files::perform(&mut files, ask, file.as_ref(), compared.or(beside.as_ref()))
+            let mounted = if compared.is_none() { Compared::mounted() } else { None };
+            files::perform(&mut files, ask, file.as_ref(), compared.or(mounted.as_ref()))
         }
     }
 }

@@ -12,9 +12,9 @@ use rustix::process::{Pid, Resource, Signal, getrlimit, kill_process};
 use super::exec::{Exec, Why};
 use super::group_events;
 use super::job::{Job, Queued};
+use super::process_tree::{ProcessTree, everything, strays};
 use super::serve::Init;
 use super::spawn::{Spawned, spawn};
-use super::tree::{Tree, everything, strays};
 use crate::protocol::{ExecOrder, GuestError, GuestErrorKind};
 
 /// Maximum time that init spends on making room for one command. It handles no request meanwhile.
@@ -49,7 +49,7 @@ impl Room {
 impl Init {
     /// Starts a command. If there is no room, it first kills processes that finished commands left
     /// behind.
-    pub(super) fn spawn_with_room(&mut self, order: &ExecOrder, tree: &Tree) -> Result<Spawned, GuestError> {
+    pub(super) fn spawn_with_room(&mut self, order: &ExecOrder, tree: &ProcessTree) -> Result<Spawned, GuestError> {
         let mut room = Room::default();
         loop {
             match spawn(order, &self.handles.env, tree) {

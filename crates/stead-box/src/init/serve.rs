@@ -9,11 +9,11 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Signal, WaitOptions, kill_process, wait};
 
 use super::connection::Connection;
-use super::exec::{Ended, Exec};
+use super::exec::{Exec, ExitStatus};
 use super::group_events;
 use super::job::{Job, Queued, failed};
+use super::process_tree::{ProcessTree, strays};
 use super::socket_watch::SocketWatch;
-use super::tree::{Tree, strays};
 use super::{Door, Handles};
 use crate::protocol::{GuestErrorKind, Stream};
 use crate::sys::signals;
@@ -33,7 +33,7 @@ pub(super) struct Init {
     /// closing them would kill a background server at its next line of output.
     pub(super) lingering: Vec<Exec>,
     /// Control groups of commands that failed to start.
-    pub(super) unstarted: Vec<Tree>,
+    pub(super) unstarted: Vec<ProcessTree>,
     pub(super) queue: VecDeque<Queued>,
     pub(super) jobs: Vec<Job>,
     sockets: SocketWatch,
@@ -51,7 +51,7 @@ enum Source {
     Children,
     Connection(u64),
     Output(String, Stream),
-    Told(String),
+    Report(String),
     Input(String),
     Lingering(usize, Stream),
     Job(u64, u64),
@@ -112,7 +112,7 @@ impl Init {
             let ends = [
                 (Source::Output(id.clone(), Stream::Stdout), exec.stdout.as_ref().filter(|_| reads), PollFlags::IN),
                 (Source::Output(id.clone(), Stream::Stderr), exec.stderr.as_ref().filter(|_| reads), PollFlags::IN),
-                (Source::Told(id.clone()), exec.told.as_ref(), PollFlags::IN),
+                (Source::Report(id.clone()), exec.report.as_ref(), PollFlags::IN),
                 (Source::Input(id.clone()), input.map(|input| &input.fd), PollFlags::OUT),
             ];
             for (source, fd, flags) in ends {
@@ -169,9 +169,9 @@ impl Init {
                     exec.read_output(*stream);
                 }
             }
-            Source::Told(id) => {
+            Source::Report(id) => {
                 if let Some(exec) = self.execs.get_mut(id) {
-                    exec.read_told();
+                    exec.read_report();
                 }
             }
             Source::Input(id) => {
@@ -240,7 +240,7 @@ impl Init {
         // The call fails when there is no child left.
         while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
             for exec in self.execs.values_mut().chain(&mut self.lingering) {
-                if exec.reaped(pid, Ended::of(status)) {
+                if exec.reaped(pid, ExitStatus::of(status)) {
                     break;
                 }
             }
@@ -250,10 +250,10 @@ impl Init {
     fn read_job(&mut self, connection: u64, request: u64) {
         let is_it = |job: &Job| job.connection == connection && job.request == request;
         let Some(index) = self.jobs.iter().position(is_it) else { return };
-        let Some(said) = self.jobs[index].read() else { return };
+        let Some(result) = self.jobs[index].read() else { return };
         self.jobs.swap_remove(index);
         let Some(connection) = self.connections.iter_mut().find(|other| other.number == connection) else { return };
-        match said {
+        match result {
             Ok(frame) => connection.send(&frame),
             Err(answer) => connection.answer(request, answer, &[]),
         }
@@ -287,7 +287,7 @@ impl Init {
         }
         self.jobs.retain(|job| now < job.deadline);
         self.start_jobs();
-        self.tell_the_waiting();
+        self.notify_waiting();
         self.keep_within_budget();
         self.connections.retain(|connection| !connection.is_closed());
         self.dial();

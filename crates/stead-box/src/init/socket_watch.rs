@@ -56,7 +56,7 @@ impl SocketWatch {
         let counted = Counted::now();
         if counted.all > MOST_SOCKETS || counted.netlink > MOST_NETLINK {
             self.kills += 1;
-            super::tree::everything();
+            super::process_tree::everything();
         }
         let many = counted.all > MOST_SOCKETS / 2 || counted.netlink > MOST_NETLINK / 2;
         self.next = now

@@ -12,8 +12,8 @@ use rustix::process::Pid;
 use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
+use super::process_tree::{Member, ProcessTree};
 use super::supervise;
-use super::tree::{Member, Tree};
 use crate::build;
 use crate::protocol::{ExecOrder, GuestError, GuestErrorKind, Input, TerminalSize};
 use crate::spec::{HOME, WORKSPACE};
@@ -40,7 +40,7 @@ pub(super) struct Spawned {
     pub(super) stderr: Option<OwnedFd>,
     pub(super) stdin: Option<OwnedFd>,
     /// Pipe on which a supervisor reports about the command.
-    pub(super) told: Option<OwnedFd>,
+    pub(super) report: Option<OwnedFd>,
 }
 
 /// The command's ends of its files.
@@ -51,7 +51,11 @@ struct Files {
     terminal: bool,
 }
 
-pub(super) fn spawn(order: &ExecOrder, base: &BTreeMap<String, String>, tree: &Tree) -> Result<Spawned, GuestError> {
+pub(super) fn spawn(
+    order: &ExecOrder,
+    base: &BTreeMap<String, String>,
+    tree: &ProcessTree,
+) -> Result<Spawned, GuestError> {
     let directory = open_cwd(&order.cwd)?;
     let exhausted = |error: io::Error| {
         GuestError::new(GuestErrorKind::ResourceExhausted, format!("cannot start a process: {error}"))
@@ -59,23 +63,24 @@ pub(super) fn spawn(order: &ExecOrder, base: &BTreeMap<String, String>, tree: &T
     let (ours, theirs) = files(order).map_err(exhausted)?;
     let (mut failure, fail) = io::pipe().map_err(exhausted)?;
     let supervised = match tree {
-        Tree::Supervised { .. } => Some(io::pipe().map_err(exhausted)?),
-        Tree::Group { .. } => None,
+        ProcessTree::Supervised { .. } => Some(io::pipe().map_err(exhausted)?),
+        ProcessTree::Group { .. } => None,
     };
     let mut environment: BTreeMap<&str, &str> = ENVIRONMENT.iter().copied().collect();
     environment.insert("PWD", &order.cwd);
     environment.extend(base.iter().chain(&order.env).map(|(name, value)| (name.as_str(), value.as_str())));
-    let (told, tell) = supervised.map_or((None, None), |(told, tell)| (Some(told), Some(tell)));
+    let (report, report_writer) =
+        supervised.map_or((None, None), |(report, report_writer)| (Some(report), Some(report_writer)));
     let (side, member) = tree.fork().map_err(exhausted)?;
     let command = || become_command(order, &environment, &directory, &theirs, (tree, member), &fail);
     let child = match side {
         Side::Parent(pid) => pid,
-        Side::Child => match tell {
+        Side::Child => match report_writer {
             None => clone::leave(command()),
-            Some(tell) => supervise::run(tell.into(), command),
+            Some(report_writer) => supervise::run(report_writer.into(), command),
         },
     };
-    drop((theirs, fail, tell));
+    drop((theirs, fail, report_writer));
     // A successful exec closes the pipe. A failed one writes the reason, and its process exits and
     // is reaped like any other.
     let mut reason = String::new();
@@ -83,7 +88,7 @@ pub(super) fn spawn(order: &ExecOrder, base: &BTreeMap<String, String>, tree: &T
     if !reason.is_empty() {
         return Err(GuestError::new(GuestErrorKind::CannotExecute, reason));
     }
-    Ok(Spawned { child, told: told.map(Into::into), ..ours(child) })
+    Ok(Spawned { child, report: report.map(Into::into), ..ours(child) })
 }
 
 /// Returns `/bin/sh` instead of `/bin/bash` if the image has no bash.
@@ -123,7 +128,7 @@ fn files(order: &ExecOrder) -> io::Result<(Ours, Files)> {
             (Some(OwnedFd::from(ours)), theirs.into())
         }
     };
-    let ours = move |child| Spawned { child, stdout: stdout.into(), stderr: Some(stderr.into()), stdin, told: None };
+    let ours = move |child| Spawned { child, stdout: stdout.into(), stderr: Some(stderr.into()), stdin, report: None };
     let theirs =
         Files { stdin: their_stdin, stdout: their_stdout.into(), stderr: their_stderr.into(), terminal: false };
     Ok((Box::new(ours), theirs))
@@ -144,7 +149,7 @@ fn terminal(size: TerminalSize) -> io::Result<(Ours, Files)> {
     };
     let (stdin, again) = (slave.try_clone()?, slave.try_clone()?);
     let writer = master.try_clone()?;
-    let ours = move |child| Spawned { child, stdout: master, stderr: None, stdin: Some(writer), told: None };
+    let ours = move |child| Spawned { child, stdout: master, stderr: None, stdin: Some(writer), report: None };
     Ok((Box::new(ours), Files { stdin, stdout: slave, stderr: again, terminal: true }))
 }
 
@@ -158,7 +163,7 @@ fn become_command(
     environment: &BTreeMap<&str, &str>,
     directory: &OwnedFd,
     files: &Files,
-    (tree, member): (&Tree, Member),
+    (tree, member): (&ProcessTree, Member),
     mut fail: &io::PipeWriter,
 ) -> i32 {
     let prepared = || -> io::Result<()> {

@@ -12,13 +12,13 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::process::{Pid, WaitOptions, set_child_subreaper, wait};
 
-use super::exec::Ended;
+use super::exec::ExitStatus;
 use crate::sys::clone::{self, Side};
 use crate::sys::signals;
 
 /// Supervises the process that `command` becomes. `command` does not return.
-pub(super) fn run(tell: OwnedFd, command: impl FnOnce() -> i32) -> ! {
-    let mut tell = File::from(tell);
+pub(super) fn run(report: OwnedFd, command: impl FnOnce() -> i32) -> ! {
+    let mut report = File::from(report);
     match set_child_subreaper(Pid::from_raw(1)) {
         // gVisor has no subreapers. Orphans become children of init, which kills them itself
         // ([`super::serve`]).
@@ -31,20 +31,20 @@ pub(super) fn run(tell: OwnedFd, command: impl FnOnce() -> i32) -> ! {
         Ok(Side::Parent(pid)) => pid,
     };
     // Close all other files of init, so that the command's pipes close with the command.
-    let _ = tell.write_all(&main.as_raw_nonzero().get().to_le_bytes());
-    keep_only(&tell);
-    while let Ok(ended) = wait(WaitOptions::empty()) {
-        if let Some((pid, status)) = ended
+    let _ = report.write_all(&main.as_raw_nonzero().get().to_le_bytes());
+    keep_only(&report);
+    while let Ok(reaped) = wait(WaitOptions::empty()) {
+        if let Some((pid, status)) = reaped
             && pid == main
         {
-            let _ = tell.write_all(&Ended::of(status).to_number().to_le_bytes());
+            let _ = report.write_all(&ExitStatus::of(status).to_number().to_le_bytes());
         }
     }
     clone::leave(0)
 }
 
-fn keep_only(tell: &File) {
-    let kept = tell.as_raw_fd();
+fn keep_only(report: &File) {
+    let kept = report.as_raw_fd();
     let entries = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
     // Collect the list before closing, because the listing uses a descriptor itself.
     let numbers: Vec<i32> = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();

@@ -27,6 +27,14 @@ pub(crate) fn init() -> PathBuf {
     PathBuf::from(std::env::var("STEAD_TEST_INIT").unwrap_or_else(|_| env!("CARGO_BIN_EXE_stead-init").to_owned()))
 }
 
+/// Path of `wsprobe`. It is a program of another package, so cargo does not build it with these
+/// tests alone.
+pub(crate) fn probe() -> PathBuf {
+    let probe = std::env::var_os("STEAD_TEST_PROBE").map_or_else(|| init().with_file_name("wsprobe"), PathBuf::from);
+    assert!(probe.exists(), "{} does not exist: run `cargo build -p wsprobe`", probe.display());
+    probe
+}
+
 pub(crate) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
@@ -51,7 +59,7 @@ pub(crate) fn as_ordinary_user(name: &str, case: fn(&Home)) {
     let (test, program) = (shelf.path().join("test"), shelf.path().join("stead-init"));
     std::fs::copy(std::env::current_exe().unwrap(), &test).unwrap();
     std::fs::copy(init(), &program).unwrap();
-    std::fs::copy(env!("CARGO_BIN_EXE_wsprobe"), shelf.path().join("wsprobe")).unwrap();
+    std::fs::copy(probe(), shelf.path().join("wsprobe")).unwrap();
     allow(shelf.path(), 0o755);
     std::fs::create_dir(shelf.path().join("tmp")).unwrap();
     allow(&shelf.path().join("tmp"), 0o1777);

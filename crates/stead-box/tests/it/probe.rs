@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 
-use crate::home::{Home, is_root, text};
+use crate::home::{Home, is_root, probe, text};
 
 /// Host objects that a box must not reach.
 struct Canaries {
@@ -75,7 +75,7 @@ fn findings(output: &str) -> BTreeMap<String, (bool, String)> {
 
 pub(crate) fn the_probe_is_refused_inside_and_allowed_outside(home: &Home) {
     let canaries = Canaries::new(home);
-    let program = std::env::var("STEAD_TEST_PROBE").unwrap_or_else(|_| env!("CARGO_BIN_EXE_wsprobe").to_owned());
+    let program = probe().display().to_string();
     let layer = home.path().join("layer");
     std::fs::create_dir(&layer).unwrap();
     std::fs::copy(&program, layer.join("wsprobe")).unwrap();

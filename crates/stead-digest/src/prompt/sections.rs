@@ -197,15 +197,16 @@ fn limits(session: &Session, spec: &WorkspaceSpec) -> Section {
 
 fn warnings(session: &Session) -> Option<Section> {
     // The digest's own section reports a missing digest.
-    let told: Vec<_> = session.warnings.iter().filter(|warning| warning.code != stead_core::digest::MISSING).collect();
-    if told.is_empty() {
+    let warnings: Vec<_> =
+        session.warnings.iter().filter(|warning| warning.code != stead_core::digest::MISSING).collect();
+    if warnings.is_empty() {
         return None;
     }
     let mut markdown = String::new();
-    for warning in &told {
+    for warning in &warnings {
         let _ = write!(markdown, "- {}:\n{}", code(&warning.code, 60), indented(&quote(&warning.message, 20, 1_200)));
     }
-    Some(Section { key: "warnings", title: "Warnings", markdown, data: json!({"warnings": told}) })
+    Some(Section { key: "warnings", title: "Warnings", markdown, data: json!({"warnings": warnings}) })
 }
 
 fn indented(text: &str) -> String {

@@ -120,7 +120,7 @@ pub(super) fn extract(grammar: Grammar, source: &[u8]) -> Option<Vec<Symbol>> {
     let mut cursor = tree.walk();
     for _ in 0..MAX_NODES {
         let inside = visit(grammar, cursor.node(), source, &mut symbols);
-        if symbols.len() == MAX_SYMBOLS || !onward(&mut cursor, inside) {
+        if symbols.len() == MAX_SYMBOLS || !advance(&mut cursor, inside) {
             break;
         }
     }
@@ -128,7 +128,7 @@ pub(super) fn extract(grammar: Grammar, source: &[u8]) -> Option<Vec<Symbol>> {
 }
 
 /// Moves to the next node in text order. Returns false at the end.
-fn onward(cursor: &mut TreeCursor<'_>, inside: Inside) -> bool {
+fn advance(cursor: &mut TreeCursor<'_>, inside: Inside) -> bool {
     if inside == Look && cursor.goto_first_child() {
         return true;
     }

@@ -41,7 +41,7 @@ pub(crate) async fn layer(
     let settled = current.and_then(|session| session.workspace.as_ref()?.resolved.clone());
     let target = settle(session, mirrors, &source, settled, &watcher).await?;
     pause("repository.fetch").await;
-    let resolved = mirrors.bring(&source, target, &watcher).await.map_err(|error| failure(&error))?;
+    let resolved = mirrors.fetch_commit(&source, target, &watcher).await.map_err(|error| failure(&error))?;
     let mut warnings = Vec::new();
     let resolved = with_base(mirrors, &spec, resolved, &watcher, &mut warnings).await?;
     let checkout = if spec.push.submodules {
@@ -161,7 +161,7 @@ async fn write(checkout: &Checkout, part: Part, into: &Path) -> Result<Vec<Failu
             removed.map_err(|error| Failure::new("git_failed", error.to_string()))?;
         }
     }
-    Ok(written.left_out.into_iter().map(|(code, message)| Failure::new(&code, message)).collect())
+    Ok(written.warnings.into_iter().map(|(code, message)| Failure::new(&code, message)).collect())
 }
 
 pub(crate) fn mirrors(engine: &Engine) -> Result<&Mirrors, Failure> {

@@ -9,8 +9,8 @@ use std::path::Path;
 use tar::{Builder, EntryType, Header};
 
 use super::ArchiveError;
-use crate::entry::{Kind, Permission};
 use crate::error::FsError;
+use crate::filesystem::entry::{Kind, Permission};
 use crate::filesystem::{Content, Filesystem, ReadSeek, Walk, Walked};
 use crate::path::WorkspacePath;
 use crate::sparse;

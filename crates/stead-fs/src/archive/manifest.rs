@@ -4,9 +4,9 @@ use std::collections::HashMap;
 
 use super::{ArchiveEntry, ArchiveError, Body, LinkTargets};
 use crate::error::FsError;
+use crate::filesystem::resolve::{LastLink, Step, resolve};
 use crate::patch::climbs_from_a_name;
 use crate::path::WorkspacePath;
-use crate::resolve::{LastLink, Step, resolve};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Seen {

@@ -8,7 +8,7 @@ use super::meter::Meter;
 use super::name::{entry_path, shown};
 use super::tar_reader::{Member, TarReader};
 use super::{ArchiveEntry, ArchiveError, ArchiveFormat, Body, Visit};
-use crate::entry::Permission;
+use crate::filesystem::entry::Permission;
 
 pub(super) fn read<R: Read + Seek>(
     archive: &mut R,

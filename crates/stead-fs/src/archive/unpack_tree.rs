@@ -5,8 +5,8 @@ use std::io::{self, Read, Seek};
 use tar::EntryType;
 
 use super::{ArchiveError, TarReader};
-use crate::entry::Permission;
 use crate::error::FsError;
+use crate::filesystem::entry::Permission;
 use crate::filesystem::{Filesystem, WriteMode};
 use crate::path::WorkspacePath;
 

@@ -12,7 +12,7 @@ use zip::{CompressionMethod, ZipArchive};
 use super::meter::Meter;
 use super::name::{entry_path, shown};
 use super::{ArchiveEntry, ArchiveError, Body, Visit};
-use crate::entry::Permission;
+use crate::filesystem::entry::Permission;
 
 const END_OF_DIRECTORY: usize = 22;
 const FORMAT: u32 = 0o170_000;

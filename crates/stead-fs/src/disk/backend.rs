@@ -10,11 +10,12 @@ use stead_core::content_hash::Hasher;
 
 use super::open::{link_target, stat};
 use super::{DiskFs, errno};
-use crate::entry::{Kind, Listing, Permission, Stat, Written};
+
 use crate::error::FsError;
+use crate::filesystem::entry::{Kind, Listing, Permission, Stat, Written};
+use crate::filesystem::resolve::LastLink;
 use crate::filesystem::{Content, FileWriter, Filesystem, Parts, Recursion, Snapshot, Walk, Walked, WriteMode};
 use crate::path::WorkspacePath;
-use crate::resolve::LastLink;
 use crate::tree_hash;
 
 /// Maximum number of bytes that are read into memory at once.

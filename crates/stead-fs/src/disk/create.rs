@@ -13,10 +13,10 @@ use rustix::io::Errno;
 use super::beneath::{open_at, proc_path};
 use super::open::Found;
 use super::{DiskFs, Durability, errno};
-use crate::entry::{Kind, Permission};
 use crate::error::FsError;
+use crate::filesystem::entry::{Kind, Permission};
+use crate::filesystem::resolve::LastLink;
 use crate::path::WorkspacePath;
-use crate::resolve::LastLink;
 
 /// New parent directories. Dropping this removes them, unless they are kept.
 pub(super) struct Made {

@@ -8,10 +8,10 @@ use rustix::io::Errno;
 
 use super::beneath::reopen;
 use super::{DiskFs, errno};
-use crate::entry::{Kind, Permission, Stat};
 use crate::error::FsError;
+use crate::filesystem::entry::{Kind, Permission, Stat};
+use crate::filesystem::resolve::{LastLink, Step, resolve};
 use crate::path::WorkspacePath;
-use crate::resolve::{LastLink, Step, resolve};
 
 /// Flags for a regular file that may have been replaced: do not block, and do not acquire a
 /// controlling terminal.

@@ -15,11 +15,11 @@ use rustix::io::Errno;
 use super::create::split;
 use super::walk::for_each_name;
 use super::{DiskFs, errno};
-use crate::entry::Kind;
 use crate::error::FsError;
+use crate::filesystem::entry::Kind;
+use crate::filesystem::resolve::LastLink;
 use crate::filesystem::{Recursion, Walk};
 use crate::path::WorkspacePath;
-use crate::resolve::LastLink;
 
 /// Maximum number of attempts to empty a directory that another process keeps filling.
 const PATIENCE: usize = 100;

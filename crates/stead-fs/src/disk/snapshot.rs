@@ -16,11 +16,11 @@ use rustix::fs::{Timespec, Timestamps, futimens, ioctl_ficlone};
 
 use super::create::set_bits;
 use super::{DiskFs, errno};
-use crate::entry::Kind;
 use crate::error::FsError;
+use crate::filesystem::entry::Kind;
+use crate::filesystem::resolve::LastLink;
 use crate::filesystem::{Filesystem, Recursion, Walk, Walked, WriteMode};
 use crate::path::WorkspacePath;
-use crate::resolve::LastLink;
 use crate::sparse::{FileParts, same_content};
 
 /// A state of a [`DiskFs`], kept in a separate directory.

@@ -11,9 +11,10 @@ use stead_core::ContentHash;
 use stead_core::content_hash::Hasher;
 
 use super::DiskFs;
-use crate::entry::Kind;
+
 use crate::error::FsError;
 use crate::filesystem::Walk;
+use crate::filesystem::entry::Kind;
 use crate::path::WorkspacePath;
 
 /// The kernel's clock for file times advances in steps of some milliseconds. A file that changed

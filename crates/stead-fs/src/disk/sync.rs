@@ -8,9 +8,9 @@ use rustix::io::Errno;
 
 use super::beneath::reopen;
 use super::{DiskFs, Durability, errno};
-use crate::entry::Kind;
 use crate::error::FsError;
 use crate::filesystem::Walk;
+use crate::filesystem::entry::Kind;
 use crate::path::WorkspacePath;
 
 impl Durability {

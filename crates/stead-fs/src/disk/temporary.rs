@@ -16,8 +16,8 @@ use rustix::io::Errno;
 
 use super::DiskFs;
 use super::beneath::proc_path;
-use crate::entry::Kind;
 use crate::error::FsError;
+use crate::filesystem::entry::Kind;
 use crate::filesystem::{Filesystem, Recursion, Walk};
 use crate::path::WorkspacePath;
 
@@ -50,7 +50,7 @@ impl Temporary {
     }
 
     /// Gives the file a name that must be free.
-    pub(super) fn place_new(&mut self, file: &File, directory: &OwnedFd, to: &OsStr) -> Result<(), Errno> {
+    pub(super) fn link_new(&mut self, file: &File, directory: &OwnedFd, to: &OsStr) -> Result<(), Errno> {
         let Some(from) = self.name.as_deref() else { return name_it(file, directory, to) };
         match renameat_with(directory, from, directory, to, RenameFlags::NOREPLACE) {
             Ok(()) => {

@@ -18,12 +18,12 @@ use rustix::io::Errno;
 use super::beneath::open_at;
 use super::open::{kind, kind_of, stat};
 use super::{DiskFs, errno};
-use crate::entry::{Entry, Kind, Listing};
 use crate::error::FsError;
+use crate::filesystem::entry::{Entry, Kind, Listing};
+use crate::filesystem::resolve::LastLink;
+use crate::filesystem::walk_order;
 use crate::filesystem::{Walk, Walked};
-use crate::order;
 use crate::path::WorkspacePath;
-use crate::resolve::LastLink;
 
 /// Maximum number of directories that a walk keeps open.
 const OPEN: usize = 32;
@@ -183,7 +183,7 @@ impl Walker<'_, '_> {
                 self.pending.split_off(start).into_iter().filter(|entry| wants(&entry.name, entry.kind)).collect();
             self.pending.extend(wanted);
         }
-        self.pending[start..].sort_unstable_by(|a, b| order::by_path((&b.name, b.kind), (&a.name, a.kind)));
+        self.pending[start..].sort_unstable_by(|a, b| walk_order::by_path((&b.name, b.kind), (&a.name, a.kind)));
         if self.pending[start..].iter().any(|entry| entry.kind == Kind::Directory) {
             self.keep_open(level, fd);
         }

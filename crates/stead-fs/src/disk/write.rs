@@ -17,12 +17,13 @@ use super::create::{Made, inherit_owner, split};
 use super::open::{Found, reopen_file};
 use super::temporary::Temporary;
 use super::{DiskFs, Durability, errno};
-use crate::entry::{Kind, Written};
+
 use crate::error::FsError;
+use crate::filesystem::entry::{Kind, Written};
+use crate::filesystem::resolve::LastLink;
+use crate::filesystem::stop::Stop;
 use crate::filesystem::{FileWriter, Part, Parts, WriteMode};
 use crate::path::WorkspacePath;
-use crate::resolve::LastLink;
-use crate::stop::Stop;
 
 /// Size of the smallest hole in a file system.
 const BLOCK: usize = 4096;
@@ -158,7 +159,7 @@ impl DiskWriter {
         }
         let to = OsStr::from_bytes(&self.name);
         match self.mode {
-            WriteMode::Create => self.temporary.place_new(&self.file, &self.directory, to),
+            WriteMode::Create => self.temporary.link_new(&self.file, &self.directory, to),
             WriteMode::Overwrite | WriteMode::Append => self.temporary.replace(&self.file, &self.directory, to),
         }
         .map_err(failed)?;

@@ -7,11 +7,11 @@ use bytes::{Bytes, BytesMut};
 
 use super::MemoryFs;
 use super::tree::{Directory, File, Link, Node, Seen};
-use crate::change::Change;
-use crate::entry::Permission;
 use crate::error::FsError;
+use crate::filesystem::change::Change;
+use crate::filesystem::entry::Permission;
+use crate::filesystem::resolve::LastLink;
 use crate::path::{self, WorkspacePath};
-use crate::resolve::LastLink;
 
 /// Maximum length of a link's target in Linux.
 const MAX_TARGET: usize = 4095;

@@ -8,12 +8,13 @@ use stead_core::ContentHash;
 use super::MemoryFs;
 use super::tree::{Node, Seen};
 use super::writer::MemoryWriter;
-use crate::change::Change;
-use crate::entry::{Entry, Kind, Listing, Permission, Stat, Written};
+
 use crate::error::FsError;
+use crate::filesystem::change::Change;
+use crate::filesystem::entry::{Entry, Kind, Listing, Permission, Stat, Written};
+use crate::filesystem::resolve::LastLink;
 use crate::filesystem::{Content, FileWriter, Filesystem, Part, Parts, Recursion, Snapshot, Walk, Walked, WriteMode};
 use crate::path::WorkspacePath;
-use crate::resolve::LastLink;
 
 /// Maximum size of a file with holes. Memory has no holes, so the zeros take space.
 const MOST_WITH_HOLES: u64 = 64 << 20;

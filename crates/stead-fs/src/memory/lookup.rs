@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::MemoryFs;
 use super::tree::{Directory, File, Node, Seen};
 use crate::error::FsError;
+use crate::filesystem::resolve::{LastLink, Step, resolve};
 use crate::path::{self, WorkspacePath};
-use crate::resolve::{LastLink, Step, resolve};
 
 /// The result of descending along a path's own names.
 enum Descent<'a> {

@@ -6,7 +6,8 @@ use bytes::Bytes;
 use imbl::OrdMap;
 use stead_core::ContentHash;
 
-use crate::entry::{Kind, Permission, Stat};
+
+use crate::filesystem::entry::{Kind, Permission, Stat};
 
 #[derive(Clone)]
 pub(super) struct File {

@@ -4,10 +4,10 @@ use std::ops::ControlFlow;
 
 use super::MemoryFs;
 use super::tree::{Directory, Node};
-use crate::entry::Kind;
 use crate::error::FsError;
+use crate::filesystem::entry::Kind;
+use crate::filesystem::walk_order;
 use crate::filesystem::{Walk, Walked};
-use crate::order;
 use crate::path::WorkspacePath;
 
 /// A directory of the walk and its remaining entries, in reverse order.
@@ -20,7 +20,7 @@ impl<'a> Level<'a> {
     fn new(path: WorkspacePath, directory: &'a Directory, wants: &dyn Fn(&[u8], Kind) -> bool) -> Self {
         let entries = directory.entries.iter().map(|(name, node)| (&**name, node));
         let mut ahead: Vec<_> = entries.filter(|(name, node)| wants(name, node.kind())).collect();
-        ahead.sort_by(|(a, a_node), (b, b_node)| order::by_path((b, b_node.kind()), (a, a_node.kind())));
+        ahead.sort_by(|(a, a_node), (b, b_node)| walk_order::by_path((b, b_node.kind()), (a, a_node.kind())));
         Self { path, ahead }
     }
 }

@@ -3,8 +3,8 @@
 use std::io::{self, Write};
 
 use super::MemoryFs;
-use crate::entry::Written;
 use crate::error::FsError;
+use crate::filesystem::entry::Written;
 use crate::filesystem::{FileWriter, Filesystem, WriteMode};
 use crate::path::WorkspacePath;
 

@@ -4,7 +4,8 @@ use stead_core::ContentHash;
 use stead_core::content_hash::Hasher;
 
 use super::{HostMount, MountError};
-use crate::entry::Permission;
+
+use crate::filesystem::entry::Permission;
 use crate::path::WorkspacePath;
 
 /// A hash of what one mount copied, updated entry by entry in path order.

@@ -2,7 +2,7 @@
 
 use super::plan::{Filter, mount_path};
 use super::{AllowedRoots, HostMount, MountError};
-use crate::entry::Kind;
+use crate::filesystem::entry::Kind;
 use crate::path::WorkspacePath;
 
 /// A mount that passed the checks that are possible before it is made.

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use super::roots::{Elsewhere, Source};
 use super::{AllowedRoots, HostMount, MountError};
-use crate::entry::{Kind, Permission};
 use crate::error::FsError;
+use crate::filesystem::entry::{Kind, Permission};
 use crate::filesystem::{Filesystem, Walk, Walked};
 use crate::path::{PathRules, WorkspacePath};
 use crate::search::Pattern;

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::plan::{Item, Plan};
 use super::{AllowedRoots, HostMount};
-use crate::entry::Kind;
+use crate::filesystem::entry::Kind;
 use crate::path::WorkspacePath;
 
 /// Maximum number of entries in a preview.

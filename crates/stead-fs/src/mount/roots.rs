@@ -8,8 +8,8 @@ use std::path::{Component, Path, PathBuf};
 
 use super::{HostDirectory, HostMount, MountError};
 use crate::disk::DiskFs;
-use crate::entry::Kind;
 use crate::error::FsError;
+use crate::filesystem::entry::Kind;
 use crate::filesystem::{Content, Filesystem};
 use crate::path::WorkspacePath;
 
@@ -133,7 +133,7 @@ impl AllowedRoots {
             None => {
                 let (parent, name) = path.parent().zip(path.file_name()).ok_or(Elsewhere::Outside)?;
                 let parent = parent.canonicalize().map_err(|_| Elsewhere::Outside)?;
-                self.place(&parent.join(name)).ok_or(Elsewhere::Outside)?
+                self.locate(&parent.join(name)).ok_or(Elsewhere::Outside)?
             }
         };
         let fs = self.fs(source.root);
@@ -149,7 +149,7 @@ impl AllowedRoots {
     /// Locates the target of a path, following links, if it is in a root.
     pub(super) fn follow(&self, path: &Path) -> Result<Source, Elsewhere> {
         match path.canonicalize() {
-            Ok(real) => self.place(&real).ok_or(Elsewhere::Outside),
+            Ok(real) => self.locate(&real).ok_or(Elsewhere::Outside),
             Err(_) if self.roots.iter().any(|root| path.starts_with(&root.given) || path.starts_with(&root.real)) => {
                 Err(Elsewhere::Missing)
             }
@@ -157,7 +157,7 @@ impl AllowedRoots {
         }
     }
 
-    fn place(&self, real: &Path) -> Option<Source> {
+    fn locate(&self, real: &Path) -> Option<Source> {
         let inside = |(root, allowed): (usize, &AllowedRoot)| {
             let below = real.strip_prefix(&allowed.real).ok()?;
             Some(Source { root, path: relative(below)? })

@@ -9,11 +9,13 @@ use std::ops::ControlFlow;
 
 use stead_core::ContentHash;
 
+
+use super::apply_hunks::apply_hunks;
 use super::links::leads_out;
-use super::placing::place;
 use super::sections::{self, Mode, Section, Step};
-use crate::entry::{Kind, Permission};
+
 use crate::error::FsError;
+use crate::filesystem::entry::{Kind, Permission};
 use crate::filesystem::{Content, FileWriter, Filesystem, Recursion, Walk, WriteMode};
 use crate::path::WorkspacePath;
 use crate::sparse::FileParts;
@@ -175,7 +177,7 @@ impl<'a> Applying<'a> {
             (_, Entry::File) => (self.text(path)?, false),
             (_, Entry::Directory | Entry::Other) => return fail(Conflict::NotPlain),
         };
-        let Some(result) = place(&text, &section.hunks) else { return fail(Conflict::Differs) };
+        let Some(result) = apply_hunks(&text, &section.hunks) else { return fail(Conflict::Differs) };
         let becomes = match section.step {
             Step::Delete if result.is_empty() => Becomes::Nothing,
             Step::Delete => return fail(Conflict::Differs),

@@ -4,7 +4,7 @@
 //! [`WorkspacePath`].
 
 use super::apply::ApplyError;
-use super::placing::Hunk;
+use super::apply_hunks::Hunk;
 use super::quote;
 use crate::path::WorkspacePath;
 

@@ -5,8 +5,8 @@ use std::ops::ControlFlow;
 use super::Hidden;
 use super::gitignore::GitIgnores;
 use super::pattern::{Pattern, is_hidden};
-use crate::entry::Kind;
 use crate::error::FsError;
+use crate::filesystem::entry::Kind;
 use crate::filesystem::{Filesystem, Ignoring, Walk, Walked};
 use crate::path::WorkspacePath;
 

@@ -3,7 +3,7 @@
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
-use crate::entry::Kind;
+use crate::filesystem::entry::Kind;
 use crate::filesystem::{Content, Filesystem, Walked};
 use crate::path::WorkspacePath;
 

@@ -4,8 +4,8 @@ use std::ops::ControlFlow;
 
 use super::filter::Filter;
 use super::{Hidden, Pattern};
-use crate::entry::Kind;
 use crate::error::FsError;
+use crate::filesystem::entry::Kind;
 use crate::filesystem::{Filesystem, Ignoring};
 use crate::path::WorkspacePath;
 

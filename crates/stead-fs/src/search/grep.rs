@@ -10,12 +10,12 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
+use super::file_searcher::{FileSearcher, Lines};
 use super::filter::Filter;
-use super::line::{FileSearcher, Lines};
 use super::matcher::LineMatcher;
 use super::{Hidden, Pattern};
-use crate::entry::Kind;
 use crate::error::FsError;
+use crate::filesystem::entry::Kind;
 use crate::filesystem::{Content, Filesystem, Ignoring};
 use crate::path::WorkspacePath;
 

@@ -62,7 +62,7 @@ impl<'a> Arguments<'a> {
         self.get(name).is_some()
     }
 
-    /// Checks that no other arguments than these were given beside `with`.
+    /// Checks that no other arguments than these were given together with `with`.
     pub(super) fn only(&self, with: &str, names: &[&str]) -> Result<(), ToolError> {
         let mut given = self.values.into_iter().flatten().filter(|(_, value)| !value.is_null());
         match given.find(|(name, _)| !names.contains(&name.as_str())) {

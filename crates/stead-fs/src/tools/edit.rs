@@ -8,7 +8,8 @@ use stead_core::ContentHash;
 use super::arguments::Arguments;
 use super::write::{exceeds, thousands};
 use super::{Done, ToolError, apply_patch, counted, insert, target};
-use crate::change::Change;
+
+use crate::filesystem::change::Change;
 use crate::filesystem::{Filesystem, WriteMode};
 use crate::limits::Limits;
 use crate::path::WorkspacePath;

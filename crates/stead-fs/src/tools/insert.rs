@@ -10,7 +10,7 @@ use serde_json::json;
 use super::arguments::Arguments;
 use super::edit::{check_text, editable, too_large};
 use super::{Done, ToolError, target};
-use crate::change::Change;
+use crate::filesystem::change::Change;
 use crate::filesystem::{Filesystem, WriteMode};
 use crate::limits::Limits;
 

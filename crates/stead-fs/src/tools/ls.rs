@@ -3,12 +3,12 @@
 use serde_json::{Map, Value, json};
 
 use super::arguments::Arguments;
+use super::timestamp::rfc3339;
 use super::{Done, ToolError, counted, target};
-use crate::entry::{Entry, Kind};
 use crate::error::FsError;
 use crate::filesystem::Filesystem;
+use crate::filesystem::entry::{Entry, Kind};
 use crate::limits::Limits;
-use crate::time::rfc3339;
 
 pub(super) fn ls(fs: &dyn Filesystem, arguments: &Arguments<'_>, limits: &Limits) -> Result<Done, ToolError> {
     let path = target::directory(fs, arguments)?;

@@ -4,9 +4,9 @@ use serde_json::json;
 
 use super::arguments::Arguments;
 use super::{Done, ToolError, target};
-use crate::change::Change;
-use crate::entry::Kind;
 use crate::error::FsError;
+use crate::filesystem::change::Change;
+use crate::filesystem::entry::Kind;
 use crate::filesystem::{Filesystem, Recursion};
 
 pub(super) fn rm(fs: &mut dyn Filesystem, arguments: &Arguments<'_>) -> Result<Done, ToolError> {

@@ -5,9 +5,9 @@ use serde_json::{Map, Value};
 
 use super::arguments::Arguments;
 use super::{Done, ToolError, target};
-use crate::change::Change;
-use crate::entry::Written;
 use crate::error::FsError;
+use crate::filesystem::change::Change;
+use crate::filesystem::entry::Written;
 use crate::filesystem::{Filesystem, WriteMode};
 use crate::limits::Limits;
 

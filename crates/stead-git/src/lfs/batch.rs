@@ -18,7 +18,7 @@ pub(super) enum Operation {
 }
 
 #[derive(Serialize)]
-pub(super) struct Question<'a> {
+pub(super) struct BatchRequest<'a> {
     pub(super) operation: Operation,
     pub(super) transfers: [&'static str; 1],
     #[serde(rename = "ref", skip_serializing_if = "Option::is_none")]
@@ -32,7 +32,7 @@ pub(super) struct Reference {
     pub(super) name: String,
 }
 
-impl<'a> Question<'a> {
+impl<'a> BatchRequest<'a> {
     pub(super) fn new(operation: Operation, branch: Option<&str>, objects: &'a [Pointer]) -> Self {
         let reference = branch.map(|branch| Reference { name: format!("refs/heads/{branch}") });
         Self { operation, transfers: ["basic"], reference, objects, hash_algo: "sha256" }
@@ -40,7 +40,7 @@ impl<'a> Question<'a> {
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Answer {
+pub(super) struct BatchResponse {
     transfer: Option<String>,
     hash_algo: Option<String>,
     objects: Vec<Object>,
@@ -94,7 +94,7 @@ pub(super) enum Due {
     Unmentioned,
 }
 
-impl Answer {
+impl BatchResponse {
     /// Returns the reason if this answer is unusable.
     pub(super) fn wrong(&self) -> Option<String> {
         let other = |given: &Option<String>, known: &str| given.clone().filter(|given| given != known);

@@ -1,7 +1,7 @@
 //! Finds the files of a commit that are Git LFS pointers.
 //!
 //! As for git-lfs, these are files with the attribute `filter=lfs` whose text is a pointer. Both
-//! are read from the commit alone. The result is cached beside the objects for the next session of
+//! are read from the commit alone. The result is cached next to the objects for the next session of
 //! the commit.
 
 use std::collections::{BTreeMap, HashMap};
@@ -38,7 +38,7 @@ impl LfsFile {
         &self.path
     }
 
-    pub(crate) fn place(&self) -> PathBuf {
+    pub(crate) fn to_path(&self) -> PathBuf {
         PathBuf::from(std::ffi::OsString::from_vec(self.path.clone()))
     }
 
@@ -80,15 +80,15 @@ impl Files {
 }
 
 impl Mirrors {
-    /// Returns the pointers of a commit, from the cache if possible. The caller holds the turn of
+    /// Returns the pointers of a commit, from the cache if possible. The caller holds the lock of
     /// the objects.
     pub(super) async fn lfs_files(&self, resolved: &Resolved, objects: &Objects) -> Result<Vec<LfsFile>, GitError> {
-        let note = objects.home().join("files").join(format!("{}.json", resolved.commit));
+        let note = objects.directory().join("files").join(format!("{}.json", resolved.commit));
         if let Some(known) = fs::read(&note).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()) {
             return Ok(known);
         }
         let found = self.look_for_lfs(resolved, objects).await?;
-        let parent = objects.home().join("files");
+        let parent = objects.directory().join("files");
         let noted = fs::create_dir_all(&parent).and_then(|()| {
             let mut file = tempfile::NamedTempFile::new_in(objects.aside())?;
             file.write_all(&serde_json::to_vec(&found)?)?;
@@ -150,21 +150,21 @@ impl Mirrors {
         });
         let short: std::collections::BTreeSet<&str> = short.collect();
         let asked: String = short.iter().flat_map(|blob| [*blob, "\n"]).collect();
-        let told = git().args(["cat-file", "--buffer", "--batch=%(objectsize) %(objectname)"]).input(asked);
-        Ok(split(&told.local(doing, limit).await?))
+        let listing = git().args(["cat-file", "--buffer", "--batch=%(objectsize) %(objectname)"]).input(asked);
+        Ok(split(&listing.local(doing, limit).await?))
     }
 }
 
-/// Parses git's answer: a line with size and name, the bytes, a line end.
-fn split(mut told: &[u8]) -> BTreeMap<String, Reading> {
+/// Parses git's output: a line with size and name, the bytes, a line end.
+fn split(mut output: &[u8]) -> BTreeMap<String, Reading> {
     let mut found = BTreeMap::new();
-    while let Some(end) = told.iter().position(|byte| *byte == b'\n') {
-        let line = String::from_utf8_lossy(&told[..end]).into_owned();
-        told = &told[end + 1..];
+    while let Some(end) = output.iter().position(|byte| *byte == b'\n') {
+        let line = String::from_utf8_lossy(&output[..end]).into_owned();
+        output = &output[end + 1..];
         let Some((size, blob)) = line.split_once(' ') else { continue };
-        let Some(bytes) = size.parse().ok().and_then(|size: usize| told.get(..size)) else { continue };
+        let Some(bytes) = size.parse().ok().and_then(|size: usize| output.get(..size)) else { continue };
         found.insert(blob.to_owned(), read(bytes));
-        told = told.get(bytes.len() + 1..).unwrap_or_default();
+        output = output.get(bytes.len() + 1..).unwrap_or_default();
     }
     found
 }
@@ -181,14 +181,14 @@ impl<'a> Named<'a> {
     /// stays a link.
     fn read(entry: &'a [u8]) -> Option<Self> {
         let tab = entry.iter().position(|byte| *byte == b'\t')?;
-        let (words, path) = (std::str::from_utf8(&entry[..tab]).ok()?, &entry[tab + 1..]);
-        let mut words = words.split(' ');
-        let executable = match words.next()? {
+        let (fields, path) = (std::str::from_utf8(&entry[..tab]).ok()?, &entry[tab + 1..]);
+        let mut fields = fields.split(' ');
+        let executable = match fields.next()? {
             "100644" => false,
             "100755" => true,
             _ => return None,
         };
-        Some(Self { executable, blob: words.next()?, path })
+        Some(Self { executable, blob: fields.next()?, path })
     }
 }
 

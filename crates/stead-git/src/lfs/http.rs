@@ -17,9 +17,9 @@ use crate::error::{GitError, harmless};
 use crate::mirror::Settings;
 
 /// Maximum number of bytes read from an error response.
-const MOST_WORDS: u64 = 64 << 10;
+const MOST_MESSAGE: u64 = 64 << 10;
 /// Maximum size of a batch response: a hundred objects with long URLs.
-pub(super) const MOST_ANSWER: u64 = 4 << 20;
+pub(super) const MOST_RESPONSE: u64 = 4 << 20;
 
 /// A scheme, a host and a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -112,22 +112,22 @@ pub(super) fn failed(error: ureq::Error, host: &str, settings: &Settings) -> Git
             let reason = format!("it said nothing for {} s", settings.stall.as_secs());
             GitError::Unreachable { host: host.to_owned(), reason }
         }
-        other => GitError::Unreachable { host: host.to_owned(), reason: said(&other.to_string()) },
+        other => GitError::Unreachable { host: host.to_owned(), reason: printable(&other.to_string()) },
     }
 }
 
 /// The server's own error message, safe to print.
-pub(super) fn words(body: ureq::Body) -> String {
+pub(super) fn error_message(body: ureq::Body) -> String {
     let mut bytes = Vec::new();
     // An unreadable body gives no message.
-    let _ = body.into_with_config().limit(MOST_WORDS + 1).reader().take(MOST_WORDS).read_to_end(&mut bytes);
-    let told = serde_json::from_slice::<serde_json::Value>(&bytes).ok();
-    let told = told.and_then(|told| told["message"].as_str().map(str::to_owned));
-    said(&told.unwrap_or_else(|| String::from_utf8_lossy(&bytes).into_owned()))
+    let _ = body.into_with_config().limit(MOST_MESSAGE + 1).reader().take(MOST_MESSAGE).read_to_end(&mut bytes);
+    let json = serde_json::from_slice::<serde_json::Value>(&bytes).ok();
+    let json = json.and_then(|json| json["message"].as_str().map(str::to_owned));
+    printable(&json.unwrap_or_else(|| String::from_utf8_lossy(&bytes).into_owned()))
 }
 
 /// Another server's message, shortened and safe to print.
-pub(super) fn said(text: &str) -> String {
+pub(super) fn printable(text: &str) -> String {
     harmless(text, 300).trim().to_owned()
 }
 

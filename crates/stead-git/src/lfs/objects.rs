@@ -1,4 +1,4 @@
-//! Git LFS objects by hash, beside a mirror.
+//! Git LFS objects by hash, next to a mirror.
 //!
 //! Each object is written aside, measured and hashed while it arrives, synced, and only then named.
 //! All objects have the same old modification time. So a checkout can hard-link them, and its index
@@ -38,7 +38,7 @@ impl Objects {
         Self(mirror.join("lfs"))
     }
 
-    pub(super) fn home(&self) -> &Path {
+    pub(super) fn directory(&self) -> &Path {
         &self.0
     }
 
@@ -50,7 +50,7 @@ impl Objects {
         fs::symlink_metadata(self.path(&pointer.oid)).is_ok_and(|found| found.is_file() && found.len() == pointer.size)
     }
 
-    /// Removes the remains of a killed process. The caller holds the turn.
+    /// Removes the remains of a killed process. The caller holds the lock.
     pub(super) fn prepare(&self) -> Result<(), GitError> {
         let aside = self.aside();
         if aside.exists() {

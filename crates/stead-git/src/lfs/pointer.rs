@@ -40,7 +40,7 @@ impl Oid {
     }
 
     /// Path in a workspace.
-    pub(crate) fn place(&self) -> String {
+    pub(crate) fn workspace_path(&self) -> String {
         format!(".git/lfs/objects/{}", self.path())
     }
 

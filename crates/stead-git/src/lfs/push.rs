@@ -11,30 +11,30 @@ use std::sync::Arc;
 use ureq::SendBody;
 use ureq::http::Method;
 
-use super::batch::{Action, Actions, MOST_OBJECTS, Operation, Question};
-use super::bring::due;
+use super::batch::{Action, Actions, BatchRequest, MOST_OBJECTS, Operation};
+use super::client::LfsClient;
+use super::download::due;
 use super::files::LfsFile;
 use super::objects::check;
 use super::pointer::{Pointer, Reading};
-use super::way::Way;
 use crate::blocking::blocking;
 use crate::error::GitError;
 use crate::exchange::Accepted;
 use crate::mirror::{Mirrors, Source};
-use crate::network::{Purpose, Watch};
+use crate::remote::{Purpose, Watch};
 
 /// An object that the LFS server lacks.
 pub struct Upload {
     file: LfsFile,
     to: Action,
     verify: Option<Action>,
-    way: Arc<Way>,
+    client: Arc<LfsClient>,
 }
 
 impl Upload {
     /// Path of the object in a workspace, where git-lfs and the filter keep it.
-    pub fn place(&self) -> String {
-        self.file.pointer.oid.place()
+    pub fn workspace_path(&self) -> String {
+        self.file.pointer.oid.workspace_path()
     }
 
     pub fn size(&self) -> u64 {
@@ -43,7 +43,7 @@ impl Upload {
 
     /// The error if the workspace does not have the object.
     pub fn absent(&self) -> GitError {
-        self.file.missing(&format!("the LFS server lacks it, and the workspace has no {}", self.place()))
+        self.file.missing(&format!("the LFS server lacks it, and the workspace has no {}", self.workspace_path()))
     }
 
     /// Checks the content against the pointer and uploads it.
@@ -54,10 +54,10 @@ impl Upload {
             let mut content = content;
             checked.map(|()| content.rewind().map(|()| content))
         });
-        let content = checked.await?.map_err(|untrue| super::bring::why(untrue, &self.file, None))?;
+        let content = checked.await?.map_err(|untrue| super::download::why(untrue, &self.file, None))?;
         let content = content.map_err(|error| GitError::Lfs { reason: error.to_string() })?;
         let kind = Some("application/octet-stream");
-        let sent = self.way.send(
+        let sent = self.client.send(
             Method::PUT,
             &self.to,
             kind,
@@ -68,13 +68,13 @@ impl Upload {
         if let Some(verify) = &self.verify {
             let body =
                 serde_json::to_vec(&self.file.pointer).map_err(|error| GitError::Lfs { reason: error.to_string() })?;
-            self.taken(self.way.post(verify, body).await?).await?;
+            self.taken(self.client.post(verify, body).await?).await?;
         }
         Ok(())
     }
 
     async fn taken(&self, response: ureq::http::Response<ureq::Body>) -> Result<(), GitError> {
-        if response.status().is_success() { Ok(()) } else { Err(self.way.refused("the LFS server", response).await) }
+        if response.status().is_success() { Ok(()) } else { Err(self.client.refused("the LFS server", response).await) }
     }
 }
 
@@ -82,8 +82,8 @@ impl Mirrors {
     /// The pointers in an agent's commits that are not in the mirror.
     pub async fn new_pointers(&self, accepted: &Accepted) -> Result<Vec<LfsFile>, GitError> {
         let git = || accepted.git(self.git());
-        let words = ["rev-list", "--objects", "--filter=object:type=blob", "--filter-provided-objects", "--stdin"];
-        let named = git().args(words);
+        let arguments = ["rev-list", "--objects", "--filter=object:type=blob", "--filter-provided-objects", "--stdin"];
+        let named = git().args(arguments);
         let asked = format!("{}\n--not\n--all\n", accepted.commit());
         let named = named.input(asked).local("list the new files", self.settings().timeout).await?;
         let named = String::from_utf8_lossy(&named).into_owned();
@@ -104,14 +104,14 @@ impl Mirrors {
         files: &[LfsFile],
         watch: &dyn Watch,
     ) -> Result<Vec<Upload>, GitError> {
-        let way = Way::open(self.settings(), source, Purpose::Push, watch).await?;
+        let client = LfsClient::open(self.settings(), source, Purpose::Push, watch).await?;
         let mut lacking = Vec::new();
         for files in files.chunks(MOST_OBJECTS) {
             let pointers: Vec<Pointer> = files.iter().map(|file| file.pointer.clone()).collect();
-            let mut answer = way.ask(&Question::new(Operation::Upload, Some(branch), &pointers)).await?;
+            let mut response = client.batch(&BatchRequest::new(Operation::Upload, Some(branch), &pointers)).await?;
             for file in files {
-                let Actions { upload, verify, .. } = due(&way, file, &mut answer)?;
-                lacking.extend(upload.map(|to| Upload { file: file.clone(), to, verify, way: way.clone() }));
+                let Actions { upload, verify, .. } = due(&client, file, &mut response)?;
+                lacking.extend(upload.map(|to| Upload { file: file.clone(), to, verify, client: client.clone() }));
             }
         }
         Ok(lacking)

@@ -23,10 +23,10 @@ impl Files {
     /// Replaces each pointer with its content. Blocks.
     pub(crate) fn put_into(&self, work_tree: &Path) -> Result<(), GitError> {
         for file in &self.files {
-            self.put(work_tree, file).map_err(disk(&file.place()))?;
+            self.put(work_tree, file).map_err(disk(&file.to_path()))?;
         }
         for file in self.distinct() {
-            let object = work_tree.join(file.pointer.oid.place());
+            let object = work_tree.join(file.pointer.oid.workspace_path());
             let parent = object.parent().unwrap_or(work_tree);
             let kept = fs::create_dir_all(parent).and_then(|()| {
                 self.link(file, CWD, &object)
@@ -38,7 +38,7 @@ impl Files {
     }
 
     fn put(&self, work_tree: &Path, file: &LfsFile) -> io::Result<()> {
-        let path = file.place();
+        let path = file.to_path();
         let name = path.file_name().ok_or(io::ErrorKind::InvalidFilename)?;
         let parent = beneath(work_tree, path.parent().unwrap_or(Path::new("")), OFlags::DIRECTORY)?;
         let found = statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW)?;

@@ -8,7 +8,7 @@ use stead_core::repository::GitRef;
 
 use super::{Directory, LocalRepository};
 use crate::error::{GitError, disk};
-use crate::refs::is_commit;
+use crate::remote::refs::is_commit;
 
 const MOST_PACKED_BYTES: u64 = 128 << 20;
 const MOST_REFS: usize = 1_000_000;

@@ -14,7 +14,7 @@ use rustix::fs::{AtFlags, CWD, linkat};
 
 use super::{Directory, LocalRepository};
 use crate::error::{GitError, disk};
-use crate::refs::is_commit;
+use crate::remote::refs::is_commit;
 
 /// Maximum depth of alternates, the same as in git.
 const MOST_DEEP: usize = 5;
@@ -39,12 +39,12 @@ impl LocalRepository {
     /// Takes the snapshot below a directory that only the server writes. Blocks.
     pub(crate) fn snapshot(&self, below: &Path, most_bytes: u64) -> Result<Snapshot, GitError> {
         let made = tempfile::Builder::new().prefix(Snapshot::PREFIX).tempdir_in(below).map_err(disk(below))?;
-        let place = made.path();
+        let path = made.path();
         // References before objects: an object is written before a reference to it.
         let refs = self.refs()?;
         let shallow = self.git_dir.text("shallow", MOST_SHALLOW_BYTES).map_err(disk(&self.git_dir.path))?;
         for directory in ["refs", "objects/pack", "objects/info"] {
-            fs::create_dir_all(place.join(directory)).map_err(disk(place))?;
+            fs::create_dir_all(path.join(directory)).map_err(disk(path))?;
         }
         let config = "[core]\n\trepositoryformatversion = 0\n\tbare = true\n".to_owned();
         let mut texts = vec![("config", config), ("HEAD", refs.head_text()), ("packed-refs", refs.packed())];
@@ -53,11 +53,11 @@ impl LocalRepository {
             texts.push(("shallow", ends.collect()));
         }
         for (name, text) in texts {
-            fs::write(place.join(name), text).map_err(disk(place))?;
+            fs::write(path.join(name), text).map_err(disk(path))?;
         }
         let objects = self.git_dir.directory("objects").map_err(disk(&self.git_dir.path))?;
         let mut taking =
-            Taking { from: self, to: place.join("objects"), left: most_bytes, most_bytes, seen: HashSet::new() };
+            Taking { from: self, to: path.join("objects"), left: most_bytes, most_bytes, seen: HashSet::new() };
         taking.store(&objects, MOST_DEEP)?;
         Ok(Snapshot(made))
     }

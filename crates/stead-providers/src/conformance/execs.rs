@@ -85,10 +85,10 @@ impl Suite<'_> {
 async fn runs_and_feeds(execs: &dyn Execs) -> Result<(), Violation> {
     let promise = "a command is run, and its end told";
     let (once, exec) = (ExecId::from_bits(1), ExecId::from_bits(2));
-    let ExecEnd { exit, output: said } =
+    let ExecEnd { exit, output: kept } =
         done(promise, execs.run(once, order("echo out; echo err >&2; exit 4", Stdin::Closed, None), KEPT).await)?;
-    let told = (exit.exit_code, said.stdout.as_str(), said.stderr.as_str());
-    hold(promise, told == (4, "out\n", "err\n"), format!("{told:?}"))?;
+    let result = (exit.exit_code, kept.stdout.as_str(), kept.stderr.as_str());
+    hold(promise, result == (4, "out\n", "err\n"), format!("{result:?}"))?;
     done(promise, execs.start(exec, order("cat; echo over", Stdin::Open, None), KEPT).await)?;
     done(promise, execs.feed(exec, b"fed\n", InputEnd::More).await)?;
     done(promise, execs.feed(exec, b"", InputEnd::Last).await)?;

@@ -46,8 +46,8 @@ pub enum ProviderError {
     },
     #[error("{reason}")]
     BaseImage { reason: String },
-    #[error("cannot reach Podman at {place}: {reason}; is `podman system service` running there?")]
-    PodmanUnreachable { place: String, reason: String },
+    #[error("cannot reach Podman at {address}: {reason}; is `podman system service` running there?")]
+    PodmanUnreachable { address: String, reason: String },
     #[error("Podman refused: {reason}")]
     Podman { reason: String },
     #[error("the image '{image}' is not there: {reason}; import it with stead image import, or name another")]
@@ -90,16 +90,16 @@ pub enum ProviderError {
 /// The failure of a setup command, with the end of its output.
 fn setup_failed(report: &SetupReport, timeout_seconds: u64) -> String {
     let SetupReport { number, exit_code, .. } = report;
-    let said = [&report.stderr, &report.stdout].into_iter().map(|text| text.trim()).find(|text| !text.is_empty());
-    let said = said.unwrap_or("it wrote no output");
-    let tail: String = said.chars().rev().take(SAID_CHARS).collect::<Vec<_>>().into_iter().rev().collect();
+    let output = [&report.stderr, &report.stdout].into_iter().map(|text| text.trim()).find(|text| !text.is_empty());
+    let output = output.unwrap_or("it wrote no output");
+    let tail: String = output.chars().rev().take(OUTPUT_CHARS).collect::<Vec<_>>().into_iter().rev().collect();
     let how = if report.timed_out { format!("timed out after {timeout_seconds} s; ") } else { String::new() };
     format!("setup command {number} failed with exit code {exit_code}: {how}{tail}")
 }
 
 /// Number of characters of a setup command's output that its failure quotes. The whole tail is in
 /// the session.
-const SAID_CHARS: usize = 2_048;
+const OUTPUT_CHARS: usize = 2_048;
 
 /// Errors of file changes, snapshots and restores.
 #[derive(Debug, thiserror::Error)]

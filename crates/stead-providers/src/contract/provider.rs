@@ -33,7 +33,7 @@ pub struct Progress {
 }
 
 /// Progress callback.
-pub type Tell<'a> = &'a (dyn Fn(Progress) + Send + Sync);
+pub type OnProgress<'a> = &'a (dyn Fn(Progress) + Send + Sync);
 
 /// One journal event that concerns files, with the bytes of its changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -157,7 +157,7 @@ pub trait ImageCache: Send + Sync {
     ///
     /// May take long. Dropping the future cancels the fetch. Nothing needs cleaning up then,
     /// because a fetch makes no part of the workspace.
-    async fn fetch(&self, order: &CreateOrder, tell: Tell<'_>) -> Result<(), ProviderError>;
+    async fn fetch(&self, order: &CreateOrder, on_progress: OnProgress<'_>) -> Result<(), ProviderError>;
 
     /// Called when an imported image has lost its last name: the provider may delete its copy.
     async fn forget_image(&self, digest: &ContentHash) -> Result<(), ProviderError>;

@@ -11,7 +11,7 @@ use stead_core::event::SetupReport;
 use stead_core::plan::WORKSPACE_ROOT;
 
 use super::arguments::{Capture, Command};
-use super::box_home::BoxHome;
+use super::guest_box::GuestBox;
 use super::mux_client::MuxClient;
 use super::reply::{answered, broken};
 use crate::contract::error::ProviderError;
@@ -43,8 +43,8 @@ pub(super) async fn run(client: &MuxClient, exec: String, command: Command, limi
     let ask = Ask::Run { order: Box::new(order), then: AfterRun::Forget };
     let patience = Duration::from_millis(command.timeout_ms) + PATIENCE;
     let silent = |_| Err(BoxError::Lost(std::io::ErrorKind::TimedOut.into()));
-    let said = tokio::time::timeout(patience, client.ask(ask, input.as_bytes())).await.unwrap_or_else(silent);
-    let finished = match said.and_then(Finished::read) {
+    let response = tokio::time::timeout(patience, client.ask(ask, input.as_bytes())).await.unwrap_or_else(silent);
+    let finished = match response.and_then(Finished::read) {
         Ok(finished) => finished,
         Err(error) => return broken(&error),
     };
@@ -92,7 +92,7 @@ pub(super) fn shown(bytes: &[u8], kept: Kept) -> String {
 
 /// Runs a setup command. Its failure is an error that carries its output.
 pub(super) fn set_up(
-    home: &dyn BoxHome,
+    guest_box: &dyn GuestBox,
     number: u64,
     command: &str,
     timeout_seconds: u64,
@@ -108,7 +108,7 @@ pub(super) fn set_up(
         terminal: None,
         output: OutputLimits { kept_bytes: 2 * SETUP_TAIL_BYTES as u64, ring_bytes: 0, unread: Unread::Drop },
     };
-    let finished = home.connect().and_then(|mut connection| connection.run(order, &[]));
+    let finished = guest_box.connect().and_then(|mut connection| connection.run(order, &[]));
     let Finished { result, stdout, stderr, .. } = match finished {
         Ok(finished) => finished,
         Err(BoxError::Guest(refusal)) => {

@@ -13,8 +13,8 @@ use stead_core::exec::{ExecOrder, ExecOutput, Exit, Stdin, TerminalSize, Unread}
 use tokio::io::AsyncWriteExt;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 
-use super::box_home::BoxHome;
 use super::command::shown;
+use super::guest_box::GuestBox;
 use super::mux_client::{Alone, Frames, MuxClient, connect};
 use super::output_cache::{Chunk, OutputCache};
 use super::reply::chain;
@@ -33,19 +33,19 @@ const PIECE: usize = 256 << 10;
 const FEED_AGAIN: Duration = Duration::from_millis(10);
 
 pub(super) struct GuestExecs {
-    home: Arc<dyn BoxHome>,
+    guest_box: Arc<dyn GuestBox>,
     client: Arc<MuxClient>,
     output_cache: OutputCache,
 }
 
 impl GuestExecs {
-    pub(super) fn new(home: Arc<dyn BoxHome>, client: Arc<MuxClient>) -> Self {
-        Self { home, client, output_cache: OutputCache::default() }
+    pub(super) fn new(guest_box: Arc<dyn GuestBox>, client: Arc<MuxClient>) -> Self {
+        Self { guest_box, client, output_cache: OutputCache::default() }
     }
 
-    /// Copies the output of ended commands out of the box, so that stopping the box loses nothing
-    /// for readers.
-    pub(super) async fn remember_ended(&self, alone: &Alone<'_>) {
+    /// Copies the output of finished commands out of the box, so that stopping the box loses
+    /// nothing for readers.
+    pub(super) async fn cache_finished(&self, alone: &Alone<'_>) {
         let Ok((Answer::Execs { execs, .. }, _)) = alone.ask(Ask::List).await else { return };
         for status in execs.into_iter().filter(|status| !status.running) {
             let Ok(exec) = status.exec.parse() else { continue };
@@ -69,7 +69,7 @@ impl GuestExecs {
 
     async fn attach(&self, exec: ExecId, after: u64) -> Result<Follower, ExecError> {
         let lost = |error| exec_error(exec, error);
-        let (read, mut write) = connect(&self.home).await.map_err(lost)?.into_split();
+        let (read, mut write) = connect(&self.guest_box).await.map_err(lost)?.into_split();
         let request = Request { id: 2, ask: Ask::Attach { exec: exec.to_string(), from: after } };
         let frame = encode(&request, &[]).map_err(|error| lost(error.into()))?;
         write.write_all(&frame).await.map_err(|error| lost(BoxError::Lost(error)))?;
@@ -107,8 +107,8 @@ fn size(size: TerminalSize) -> protocol::TerminalSize {
     protocol::TerminalSize { rows: size.rows, columns: size.columns }
 }
 
-fn end(exec: ExecId, said: (Answer, Vec<u8>)) -> Result<ExecEnd, ExecError> {
-    let Finished { result, stdout, stderr } = Finished::read(said).map_err(|error| exec_error(exec, error))?;
+fn end(exec: ExecId, response: (Answer, Vec<u8>)) -> Result<ExecEnd, ExecError> {
+    let Finished { result, stdout, stderr } = Finished::read(response).map_err(|error| exec_error(exec, error))?;
     let exit = Exit {
         exit_code: result.exit_code,
         signal: result.signal,
@@ -206,8 +206,8 @@ impl Execs for GuestExecs {
     }
 
     async fn at_work(&self) -> Result<AtWork, ExecError> {
-        let said = self.client.ask(Ask::List, &[]).await;
-        match said.map_err(|error| ExecError::Lost { reason: chain(&error) })? {
+        let response = self.client.ask(Ask::List, &[]).await;
+        match response.map_err(|error| ExecError::Lost { reason: chain(&error) })? {
             (Answer::Execs { execs, processes }, _) => {
                 let known = execs.into_iter().filter_map(|status| {
                     let exec = status.exec.parse().ok()?;
@@ -220,7 +220,7 @@ impl Execs for GuestExecs {
     }
 
     fn started_anew(&self) -> bool {
-        self.home.started_anew()
+        self.guest_box.started_anew()
     }
 }
 

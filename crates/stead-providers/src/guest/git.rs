@@ -4,7 +4,7 @@
 use stead_box::protocol::{ExecOrder, Input, OutputLimits, Unread};
 use stead_core::plan::WORKSPACE_ROOT;
 
-use super::box_home::BoxHome;
+use super::guest_box::GuestBox;
 use crate::contract::error::ProviderError;
 use crate::contract::workspace::{GitOrder, GitRan};
 
@@ -33,7 +33,7 @@ const ENVIRONMENT: &[(&str, &str)] = &[
     ("LC_ALL", "C.UTF-8"),
 ];
 
-pub(super) fn run(home: &dyn BoxHome, order: GitOrder) -> Result<GitRan, ProviderError> {
+pub(super) fn run(guest_box: &dyn GuestBox, order: GitOrder) -> Result<GitRan, ProviderError> {
     let settings = SETTINGS.iter().flat_map(|setting| ["-c".to_owned(), (*setting).to_owned()]);
     let argv = std::iter::once("git".to_owned()).chain(settings).chain(order.args).collect();
     let exec = ExecOrder {
@@ -46,7 +46,7 @@ pub(super) fn run(home: &dyn BoxHome, order: GitOrder) -> Result<GitRan, Provide
         terminal: None,
         output: OutputLimits { kept_bytes: order.output_bytes, ring_bytes: 0, unread: Unread::Drop },
     };
-    let finished = home.connect().and_then(|mut connection| connection.run(exec, &order.input))?;
+    let finished = guest_box.connect().and_then(|mut connection| connection.run(exec, &order.input))?;
     let result = &finished.result;
     Ok(GitRan {
         exit_code: result.exit_code,

@@ -23,17 +23,17 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard, oneshot};
 use tokio::task::AbortHandle;
 
-use super::box_home::BoxHome;
+use super::guest_box::GuestBox;
 use super::off_thread;
 use crate::contract::error::ProviderError;
 
 /// Timeout for getting exclusive use of the box.
 const ALONE_WITHIN: Duration = Duration::from_secs(2);
 
-type Said = (Answer, Vec<u8>);
+type Response = (Answer, Vec<u8>);
 
 pub(super) struct MuxClient {
-    home: Arc<dyn BoxHome>,
+    guest_box: Arc<dyn GuestBox>,
     wire: tokio::sync::Mutex<Option<Arc<Wire>>>,
     /// Held shared while a request is sent or a file operation runs, and exclusively by an
     /// operation that may stop the box. Once it has the request, the box itself knows that it is
@@ -50,10 +50,10 @@ struct Wire {
 }
 
 /// The pending requests by number; `None` once the connection is lost.
-struct Waiting(Mutex<Option<HashMap<u64, oneshot::Sender<Said>>>>);
+struct Waiting(Mutex<Option<HashMap<u64, oneshot::Sender<Response>>>>);
 
 impl Waiting {
-    fn with<T>(&self, work: impl FnOnce(&mut Option<HashMap<u64, oneshot::Sender<Said>>>) -> T) -> T {
+    fn with<T>(&self, work: impl FnOnce(&mut Option<HashMap<u64, oneshot::Sender<Response>>>) -> T) -> T {
         // Each use is one insert, remove or take, so a panic cannot leave the map inconsistent.
         work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -66,8 +66,8 @@ impl Drop for Wire {
 }
 
 impl MuxClient {
-    pub(super) fn new(home: Arc<dyn BoxHome>) -> Self {
-        Self { home, wire: tokio::sync::Mutex::default(), gate: RwLock::default() }
+    pub(super) fn new(guest_box: Arc<dyn GuestBox>) -> Self {
+        Self { guest_box, wire: tokio::sync::Mutex::default(), gate: RwLock::default() }
     }
 
     /// Returns a guard that keeps the box from being stopped.
@@ -88,21 +88,21 @@ impl MuxClient {
     }
 
     /// Sends a request and waits for its answer. A refusal is an error.
-    pub(super) async fn ask(&self, ask: Ask, body: &[u8]) -> Result<Said, BoxError> {
+    pub(super) async fn ask(&self, ask: Ask, body: &[u8]) -> Result<Response, BoxError> {
         let used = self.use_box().await;
-        let told = self.send(ask, body).await?;
+        let receiver = self.send(ask, body).await?;
         drop(used);
-        hear(told).await
+        receive(receiver).await
     }
 
-    async fn send(&self, ask: Ask, body: &[u8]) -> Result<oneshot::Receiver<Said>, BoxError> {
+    async fn send(&self, ask: Ask, body: &[u8]) -> Result<oneshot::Receiver<Response>, BoxError> {
         let wire = self.wire().await?;
         let id = wire.next.fetch_add(1, Ordering::Relaxed);
         let frame = encode(&Request { id, ask }, body)?;
-        let (tell, told) = oneshot::channel();
-        wire.waiting.with(|waiting| waiting.as_mut().map(|waiting| waiting.insert(id, tell))).ok_or_else(lost)?;
+        let (sender, receiver) = oneshot::channel();
+        wire.waiting.with(|waiting| waiting.as_mut().map(|waiting| waiting.insert(id, sender))).ok_or_else(lost)?;
         wire.write.lock().await.write_all(&frame).await.map_err(BoxError::Lost)?;
-        Ok(told)
+        Ok(receiver)
     }
 
     async fn wire(&self) -> Result<Arc<Wire>, BoxError> {
@@ -110,7 +110,7 @@ impl MuxClient {
         if let Some(wire) = kept.as_ref().filter(|wire| wire.waiting.with(|waiting| waiting.is_some())) {
             return Ok(wire.clone());
         }
-        let (read, write) = connect(&self.home).await?.into_split();
+        let (read, write) = connect(&self.guest_box).await?.into_split();
         let waiting = Arc::new(Waiting(Mutex::new(Some(HashMap::new()))));
         let reader = tokio::spawn(listen(read, waiting.clone())).abort_handle();
         // The greeting used number 1.
@@ -127,8 +127,8 @@ pub(super) struct Alone<'a> {
 }
 
 impl Alone<'_> {
-    pub(super) async fn ask(&self, ask: Ask) -> Result<Said, BoxError> {
-        hear(self.client.send(ask, &[]).await?).await
+    pub(super) async fn ask(&self, ask: Ask) -> Result<Response, BoxError> {
+        receive(self.client.send(ask, &[]).await?).await
     }
 
     /// Drops the connection because the box may have been stopped. The next request connects again.
@@ -142,15 +142,15 @@ fn lost() -> BoxError {
 }
 
 /// Waits for an answer. A refusal is an error.
-async fn hear(told: oneshot::Receiver<Said>) -> Result<Said, BoxError> {
-    let (answer, body) = told.await.map_err(|_| lost())?;
+async fn receive(receiver: oneshot::Receiver<Response>) -> Result<Response, BoxError> {
+    let (answer, body) = receiver.await.map_err(|_| lost())?;
     Ok((answer.or_refusal()?, body))
 }
 
 /// Opens a new connection, with the greeting done.
-pub(super) async fn connect(home: &Arc<dyn BoxHome>) -> Result<UnixStream, BoxError> {
-    let home = home.clone();
-    let stream = off_thread(move || Ok(home.connect()?.into_stream())).await.map_err(|error| match error {
+pub(super) async fn connect(guest_box: &Arc<dyn GuestBox>) -> Result<UnixStream, BoxError> {
+    let guest_box = guest_box.clone();
+    let stream = off_thread(move || Ok(guest_box.connect()?.into_stream())).await.map_err(|error| match error {
         ProviderError::Box { source } => source,
         _ => BoxError::Lost(std::io::Error::other("the work was interrupted")),
     })?;

@@ -11,7 +11,7 @@ use crate::contract::error::OperateError;
 use crate::contract::workspace::{Done, ToolDone};
 
 /// Maximum number of characters of a box's message that are passed on.
-const MAX_TOLD: usize = 1_000;
+const MAX_MESSAGE_CHARS: usize = 1_000;
 
 /// Converts a refusal to a filesystem error. A box works on the agent's own files, so any other
 /// refusal concerns those files and not the server. A box that does not answer is unreachable.
@@ -28,13 +28,15 @@ pub(super) fn fs_error(path: &str, error: BoxError) -> FsError {
         GuestErrorKind::NotFound => FsError::NotFound { path: at },
         GuestErrorKind::IsDirectory => FsError::IsDirectory { path: at },
         GuestErrorKind::TooLarge { size: Some(size) } => FsError::TooLarge { path: at, size, limit: MOST_BYTES },
-        kind => FsError::Told { code: told_code(&kind), message: message.chars().take(MAX_TOLD).collect() },
+        kind => {
+            FsError::Reported { code: reported_code(&kind), message: message.chars().take(MAX_MESSAGE_CHARS).collect() }
+        }
     }
 }
 
 /// The error code for a message from the guest. The message names the affected path, which may be
 /// below the requested one.
-fn told_code(kind: &GuestErrorKind) -> &'static str {
+fn reported_code(kind: &GuestErrorKind) -> &'static str {
     match kind {
         GuestErrorKind::Exists
         | GuestErrorKind::NotDirectory

@@ -11,7 +11,7 @@ use stead_fs::archive::{self, ArchiveError};
 use stead_fs::patch::Patch;
 use stead_fs::{DiskFs, WorkspacePath};
 
-use super::box_home::{BoxHome, Fill};
+use super::guest_box::{Fill, GuestBox};
 use crate::contract::error::ProviderError;
 use crate::overlay::layer_store::{Layer, LayerDraft, LayerKey, LayerSlot};
 
@@ -21,7 +21,7 @@ const BASE: &str = "base";
 const MOST_BYTES: u64 = 64 << 30;
 
 /// A box whose trees the server keeps as tars.
-pub(crate) trait TarStore: BoxHome {
+pub(crate) trait TarStore: GuestBox {
     /// Keeps what the box writes into the given file under this name, completely or not at all.
     fn keep(&self, name: &str, write: &mut dyn FnMut(&File) -> Result<(), BoxError>) -> Result<(), BoxError>;
 
@@ -33,52 +33,52 @@ pub(crate) trait TarStore: BoxHome {
 }
 
 /// Creates a directory for a tree that is then sent into the box.
-pub(crate) fn draft(home: &dyn BoxHome, key: LayerKey) -> Result<LayerSlot, ProviderError> {
-    let directory = home.scratch().directory().map_err(spool)?;
+pub(crate) fn draft(guest_box: &dyn GuestBox, key: LayerKey) -> Result<LayerSlot, ProviderError> {
+    let directory = guest_box.scratch().directory().map_err(spool)?;
     Ok(LayerSlot::Empty(LayerDraft::scratch(key, directory)))
 }
 
-pub(crate) fn lay(home: &dyn BoxHome, layer: &Layer) -> Result<(), ProviderError> {
-    send(home, &DiskFs::open(&layer.tree).map_err(spool)?)
+pub(crate) fn lay(guest_box: &dyn GuestBox, layer: &Layer) -> Result<(), ProviderError> {
+    send(guest_box, &DiskFs::open(&layer.tree).map_err(spool)?)
 }
 
-pub(crate) fn fill(home: &dyn BoxHome, fill: Fill<'_>) -> Result<StepReport, ProviderError> {
-    let scratch = home.scratch().directory().map_err(spool)?;
+pub(crate) fn fill(guest_box: &dyn GuestBox, fill: Fill<'_>) -> Result<StepReport, ProviderError> {
+    let scratch = guest_box.scratch().directory().map_err(spool)?;
     let mut files = DiskFs::open(scratch.path()).map_err(spool)?;
     let report = fill(&mut files)?;
-    send(home, &files)?;
+    send(guest_box, &files)?;
     Ok(report)
 }
 
 /// Sends a tree into the box. Only adds files.
-pub(crate) fn send(home: &dyn BoxHome, files: &DiskFs) -> Result<(), ProviderError> {
-    let mut tar = home.scratch().file().map_err(spool)?;
+pub(crate) fn send(guest_box: &dyn GuestBox, files: &DiskFs) -> Result<(), ProviderError> {
+    let mut tar = guest_box.scratch().file().map_err(spool)?;
     archive::export_tar(files, &WorkspacePath::root(), &mut tar).map_err(|source| ProviderError::Bundle { source })?;
-    home.connect()?.files(FileAsk::Unpack { path: String::new() }, Some(&tar))?;
+    guest_box.connect()?.files(FileAsk::Unpack { path: String::new() }, Some(&tar))?;
     Ok(())
 }
 
 /// Keeps the tree as the base of [`compare`].
-pub(crate) fn begin(home: &dyn TarStore) -> Result<(), BoxError> {
-    keep(home, BASE)
+pub(crate) fn begin(guest_box: &dyn TarStore) -> Result<(), BoxError> {
+    keep(guest_box, BASE)
 }
 
 /// Keeps the whole workspace under a name.
-pub(crate) fn keep(home: &dyn TarStore, name: &str) -> Result<(), BoxError> {
+pub(crate) fn keep(guest_box: &dyn TarStore, name: &str) -> Result<(), BoxError> {
     let ask = || FileAsk::Export { path: String::new(), most_bytes: MOST_BYTES };
-    home.keep(name, &mut |file| home.connect()?.files(ask(), Some(file)).map(drop))
+    guest_box.keep(name, &mut |file| guest_box.connect()?.files(ask(), Some(file)).map(drop))
 }
 
-pub(crate) fn restore(home: &dyn TarStore, snapshot: SnapshotId) -> Result<bool, BoxError> {
-    match home.find_snapshot(snapshot).map_err(BoxError::Lost)? {
-        Some(file) => home.connect()?.files(FileAsk::Restore, Some(&file)).map(|_| true),
+pub(crate) fn restore(guest_box: &dyn TarStore, snapshot: SnapshotId) -> Result<bool, BoxError> {
+    match guest_box.find_snapshot(snapshot).map_err(BoxError::Lost)? {
+        Some(file) => guest_box.connect()?.files(FileAsk::Restore, Some(&file)).map(|_| true),
         None => Ok(false),
     }
 }
 
-pub(crate) fn compare(home: &dyn TarStore) -> Result<Patch, BoxError> {
-    let base = home.kept(BASE).map_err(BoxError::Lost)?;
-    patch_of(home.connect()?.files(FileAsk::Diff, Some(&base))?)
+pub(crate) fn compare(guest_box: &dyn TarStore) -> Result<Patch, BoxError> {
+    let base = guest_box.kept(BASE).map_err(BoxError::Lost)?;
+    patch_of(guest_box.connect()?.files(FileAsk::Diff, Some(&base))?)
 }
 
 /// Reads the patch from a box's answer.

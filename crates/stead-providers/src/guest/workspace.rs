@@ -25,8 +25,8 @@ use stead_fs::patch::Patch;
 use stead_fs::tools::FileTool;
 use stead_fs::{Content, ContentHash, Entry, FsError, Listing, WorkspacePath};
 
-use super::box_home::{BoxHome, MountOrder, mounts_fill};
 use super::execs::GuestExecs;
+use super::guest_box::{GuestBox, MountOrder, mounts_fill};
 use super::mux_client::MuxClient;
 use super::reply::{broken, failed, fs_error, operate_error};
 use super::{arguments, command, evaluate, git, off_thread};
@@ -54,15 +54,15 @@ pub(crate) struct GuestWorkspace {
 }
 
 pub(super) struct Inner {
-    home: Arc<dyn BoxHome>,
+    guest_box: Arc<dyn GuestBox>,
 }
 
 impl GuestWorkspace {
-    pub(crate) fn new(home: impl BoxHome) -> Self {
-        let home: Arc<dyn BoxHome> = Arc::new(home);
-        let client = Arc::new(MuxClient::new(home.clone()));
-        let execs = GuestExecs::new(home.clone(), client.clone());
-        Self { inner: Arc::new(Inner { home }), client, execs }
+    pub(crate) fn new(guest_box: impl GuestBox) -> Self {
+        let guest_box: Arc<dyn GuestBox> = Arc::new(guest_box);
+        let client = Arc::new(MuxClient::new(guest_box.clone()));
+        let execs = GuestExecs::new(guest_box.clone(), client.clone());
+        Self { inner: Arc::new(Inner { guest_box }), client, execs }
     }
 
     async fn with<T: Send + 'static>(&self, work: impl FnOnce(&Inner) -> T + Send + 'static) -> Option<T> {
@@ -89,7 +89,8 @@ impl GuestWorkspace {
                 return done.unwrap_or_else(|| broken(&interrupted()));
             }
             tool => {
-                let message = format!("Tool '{tool}' is not offered by {} workspaces yet.", self.inner.home.provider());
+                let message =
+                    format!("Tool '{tool}' is not offered by {} workspaces yet.", self.inner.guest_box.provider());
                 return failed("tool_unavailable", message, None);
             }
         };
@@ -104,8 +105,8 @@ impl GuestWorkspace {
     /// Saves the output of ended commands if a snapshot would stop the otherwise idle box.
     async fn let_rest(&self) {
         let Some(alone) = self.client.alone().await else { return };
-        if self.with_alone(|inner| inner.home.ends_for_a_snapshot()).await == Some(true) {
-            self.execs.remember_ended(&alone).await;
+        if self.with_alone(|inner| inner.guest_box.ends_for_a_snapshot()).await == Some(true) {
+            self.execs.cache_finished(&alone).await;
         }
     }
 
@@ -114,16 +115,16 @@ impl GuestWorkspace {
             return Ok((None, Checkpoint::Absent(AbsenceReason::AtWork)));
         };
         let interrupted = || ProviderError::Interrupted;
-        let looked = self.with_alone(|inner| inner.home.look()).await.ok_or_else(interrupted)??;
+        let looked = self.with_alone(|inner| inner.guest_box.look()).await.ok_or_else(interrupted)??;
         if let Some(snapshot) = looked.same {
             return Ok((None, Checkpoint::Kept(snapshot)));
         }
         if looked.touched.is_some() {
             // The checkpoint may stop the box, which would lose the output it keeps for later
             // readers.
-            self.execs.remember_ended(&alone).await;
+            self.execs.cache_finished(&alone).await;
         }
-        let point = self.with_alone(move |inner| inner.home.point(order)).await;
+        let point = self.with_alone(move |inner| inner.guest_box.point(order)).await;
         alone.hang_up().await;
         Ok((looked.touched, point.ok_or_else(interrupted)??))
     }
@@ -131,11 +132,11 @@ impl GuestWorkspace {
 
 impl Inner {
     fn files(&self, ask: FileAsk, file: Option<&File>) -> Result<(BoxAnswer, Vec<u8>), BoxError> {
-        self.home.connect()?.files(ask, file)
+        self.guest_box.connect()?.files(ask, file)
     }
 
     fn put(&self, path: &str, content: &[u8]) -> Result<(), BoxError> {
-        let mut file = self.home.scratch().file().map_err(BoxError::Lost)?;
+        let mut file = self.guest_box.scratch().file().map_err(BoxError::Lost)?;
         std::io::Write::write_all(&mut file, content).map_err(BoxError::Lost)?;
         let path = path.to_owned();
         let ask = FileAsk::Put { path, if_match: None, existing: IfThere::Replace, parents: IfMissing::Make };
@@ -144,7 +145,7 @@ impl Inner {
 
     /// Reads a file of at most `most_bytes` bytes and its hash.
     pub(super) fn read_small(&self, path: &str, most_bytes: u64) -> Result<(Vec<u8>, ContentHash), BoxError> {
-        let mut copy = self.home.scratch().file().map_err(BoxError::Lost)?;
+        let mut copy = self.guest_box.scratch().file().map_err(BoxError::Lost)?;
         let ask = FileAsk::Open { path: path.to_owned(), most_bytes };
         let (BoxAnswer::Opened { hash, .. }, _) = self.files(ask, Some(&copy))? else { return Err(nonsense()) };
         let mut bytes = Vec::new();
@@ -158,7 +159,7 @@ impl Inner {
         let Some((first, _)) = new.first() else { return Ok(()) };
         let first = first.path.clone();
         let failed = |error: BoxError| (first.clone(), operate_error(&first, error));
-        let mut file = self.home.scratch().file().map_err(|error| failed(BoxError::Lost(error)))?;
+        let mut file = self.guest_box.scratch().file().map_err(|error| failed(BoxError::Lost(error)))?;
         let mut files = Vec::with_capacity(new.len());
         for (content, bytes) in new {
             std::io::Write::write_all(&mut file, &bytes).map_err(|error| failed(BoxError::Lost(error)))?;
@@ -177,7 +178,7 @@ impl Inner {
 
     fn perform(&self, order: ActionOrder) -> Result<StepReport, ProviderError> {
         if let Some(layer) = order.layer {
-            self.home.lay(&layer)?;
+            self.guest_box.lay(&layer)?;
             return Ok(StepReport::default());
         }
         match order.action {
@@ -188,33 +189,33 @@ impl Inner {
                     fields.retain(|_, value| !value.is_null());
                 }
                 let text = format!("{fields:#}\n");
-                if !self.home.place(TASK_CONTEXT_PATH, &text)? {
+                if !self.guest_box.write_text(TASK_CONTEXT_PATH, &text)? {
                     self.put(TASK_CONTEXT_PATH, text.as_bytes())?;
                 }
             }
             Action::RunSetupCommand { number, command, timeout_seconds } => {
-                let report = command::set_up(&*self.home, number, &command, timeout_seconds, &order.env)?;
+                let report = command::set_up(&*self.guest_box, number, &command, timeout_seconds, &order.env)?;
                 return Ok(StepReport { setup: Some(Box::new(report)), ..StepReport::default() });
             }
             Action::RestoreSnapshot { snapshot, .. } => {
-                if !self.home.restore(snapshot)? {
+                if !self.guest_box.restore(snapshot)? {
                     return Err(ProviderError::NoSnapshot { snapshot });
                 }
             }
             Action::HydrateMounts { mounts, allowed_host_roots } => {
-                return self.home.fill(mounts_fill(mounts, &allowed_host_roots));
+                return self.guest_box.fill(mounts_fill(mounts, &allowed_host_roots));
             }
             Action::UnpackBundle { digest, .. } => {
                 return self.unpack_bundle(order.bundle.ok_or(ProviderError::BundleFormat)?, digest);
             }
             Action::MountDirectory { host_path, mode, allowed_host_roots, allowed_root_owned_mounts } => {
                 let order = MountOrder { host_path, mode, allowed_host_roots, allowed_root_owned_mounts };
-                let (provider, action) = (self.home.provider(), "mount_directory");
-                let mounts = self.home.host_mounts().ok_or(ProviderError::Unsupported { provider, action })?;
+                let (provider, action) = (self.guest_box.provider(), "mount_directory");
+                let mounts = self.guest_box.host_mounts().ok_or(ProviderError::Unsupported { provider, action })?;
                 return mounts.mount(order);
             }
             unsupported => {
-                let (provider, action) = (self.home.provider(), unsupported.name());
+                let (provider, action) = (self.guest_box.provider(), unsupported.name());
                 return Err(ProviderError::Unsupported { provider, action });
             }
         }
@@ -224,11 +225,11 @@ impl Inner {
     /// Makes the bundle a layer, once for each key, and puts it at the root.
     fn unpack_bundle(&self, mut bundle: File, digest: Option<String>) -> Result<StepReport, ProviderError> {
         let key = fill::bundle_key(&mut bundle, digest.as_deref())?;
-        let layer = match self.home.prepare_layer(key)? {
+        let layer = match self.guest_box.prepare_layer(key)? {
             LayerSlot::Ready(layer) => layer,
             LayerSlot::Empty(draft) => fill::bundle_layer(bundle, digest, draft)?,
         };
-        self.home.lay(&layer)?;
+        self.guest_box.lay(&layer)?;
         match layer.report {
             LayerReport::Bundle { bundle } => Ok(StepReport { bundle: Some(bundle), ..StepReport::default() }),
             _ => Err(ProviderError::LayerReport { key: layer.key }),
@@ -263,19 +264,19 @@ impl Inner {
                 self.files(ask, None).map(placement).map_err(|error| operate_error(&path, error))
             }
             FileOrder::Snapshot { snapshot } => {
-                self.home.snapshot(snapshot).map_err(kept_error)?;
+                self.guest_box.snapshot(snapshot).map_err(kept_error)?;
                 Ok(None)
             }
             FileOrder::Restore { snapshot } => self.restore(snapshot),
             FileOrder::Rewind { before, snapshot } => {
-                self.home.snapshot(before).map_err(kept_error)?;
+                self.guest_box.snapshot(before).map_err(kept_error)?;
                 self.restore(snapshot)
             }
         }
     }
 
     fn restore(&self, snapshot: SnapshotId) -> Result<Option<Placement>, OperateError> {
-        match self.home.restore(snapshot) {
+        match self.guest_box.restore(snapshot) {
             Ok(true) => Ok(None),
             Ok(false) => Err(OperateError::NoSnapshot { snapshot }),
             Err(error) => Err(kept_error(error)),
@@ -293,7 +294,7 @@ impl Inner {
     }
 
     fn open(&self, path: &str) -> Result<OpenFile, BoxError> {
-        let mut copy = self.home.scratch().file().map_err(BoxError::Lost)?;
+        let mut copy = self.guest_box.scratch().file().map_err(BoxError::Lost)?;
         let ask = FileAsk::Open { path: path.to_owned(), most_bytes: MOST_BYTES };
         let (BoxAnswer::Opened { stat, hash }, _) = self.files(ask, Some(&copy))? else { return Err(nonsense()) };
         let hash = hash.parse().map_err(|_| nonsense())?;
@@ -322,7 +323,7 @@ impl Inner {
         };
         let (tool, now_millis) = (order.tool.as_str().to_owned(), order.now.millis());
         let call = ToolCall { tool, arguments: order.arguments, limits, now_millis, timeout_ms: TOOL_TIMEOUT_MS };
-        let reply = match self.home.connect().and_then(|mut connection| connection.tool(call)) {
+        let reply = match self.guest_box.connect().and_then(|mut connection| connection.tool(call)) {
             Ok(reply) => reply,
             Err(error) => return broken(&error),
         };
@@ -366,15 +367,15 @@ fn interrupted() -> BoxError {
 #[async_trait]
 impl Workspace for GuestWorkspace {
     fn made(&self) -> BoxFacts {
-        self.inner.home.made()
+        self.inner.guest_box.made()
     }
 
     fn enforced_limits(&self) -> Vec<LimitKind> {
-        self.inner.home.enforced_limits()
+        self.inner.guest_box.enforced_limits()
     }
 
     fn prepare_layer(&self, key: LayerKey) -> Result<LayerSlot, ProviderError> {
-        self.inner.home.prepare_layer(key)
+        self.inner.guest_box.prepare_layer(key)
     }
 
     async fn perform(&self, order: ActionOrder) -> Result<Performed, ProviderError> {
@@ -383,7 +384,7 @@ impl Workspace for GuestWorkspace {
     }
 
     async fn begin(&self) -> Result<Vec<Failure>, ProviderError> {
-        self.with(|inner| inner.home.begin()).await.unwrap_or(Err(ProviderError::Interrupted))
+        self.with(|inner| inner.guest_box.begin()).await.unwrap_or(Err(ProviderError::Interrupted))
     }
 
     async fn operate(&self, order: FileOrder, _now: Timestamp) -> Result<Done, OperateError> {
@@ -409,12 +410,12 @@ impl Workspace for GuestWorkspace {
 
     async fn forget(&self, snapshots: Vec<SnapshotId>) -> Result<(), ProviderError> {
         // Deleting snapshots does not involve the box.
-        let forgotten = self.with_alone(move |inner| inner.home.forget(&snapshots)).await;
+        let forgotten = self.with_alone(move |inner| inner.guest_box.forget(&snapshots)).await;
         forgotten.unwrap_or(Err(ProviderError::Interrupted))
     }
 
     async fn retain(&self, wanted: BTreeSet<SnapshotId>) -> Result<(), ProviderError> {
-        let kept = self.with_alone(|inner| inner.home.snapshots()).await.ok_or(ProviderError::Interrupted)??;
+        let kept = self.with_alone(|inner| inner.guest_box.snapshots()).await.ok_or(ProviderError::Interrupted)??;
         self.forget(kept.into_iter().filter(|snapshot| !wanted.contains(snapshot)).collect()).await
     }
 
@@ -432,18 +433,18 @@ impl Workspace for GuestWorkspace {
 
     async fn export(&self, path: &str, out: File) -> Result<(), ArchiveError> {
         let below = path.to_owned();
-        let exported = self.with(move |inner| inner.home.connect()?.export(&below, MOST_BYTES, &out)).await;
+        let exported = self.with(move |inner| inner.guest_box.connect()?.export(&below, MOST_BYTES, &out)).await;
         exported.unwrap_or_else(|| Err(interrupted())).map_err(|error| fs_error(path, error))?;
         Ok(())
     }
 
     async fn stamp(&self) -> Option<String> {
         // Ignore a box that does not answer: reading the files reports it.
-        self.with(|inner| inner.home.stamp()).await?.ok()?
+        self.with(|inner| inner.guest_box.stamp()).await?.ok()?
     }
 
     async fn diff(&self) -> Result<Patch, FsError> {
-        let compared = self.with(|inner| inner.home.compare()).await;
+        let compared = self.with(|inner| inner.guest_box.compare()).await;
         compared.unwrap_or_else(|| Err(interrupted())).map_err(|error| fs_error("", error))
     }
 
@@ -461,20 +462,20 @@ impl Workspace for GuestWorkspace {
 
     async fn cancel(&self, call: CallId) {
         // A missing command has ended, or its box has. Either way the call returns.
-        let _ = self.with(move |inner| inner.home.connect()?.kill(&call.to_string())).await;
+        let _ = self.with(move |inner| inner.guest_box.connect()?.kill(&call.to_string())).await;
     }
 }
 
 #[async_trait]
 impl BoxGit for GuestWorkspace {
     async fn run(&self, order: GitOrder) -> Result<GitRan, ProviderError> {
-        let ran = self.with(|inner| git::run(&*inner.home, order)).await;
+        let ran = self.with(|inner| git::run(&*inner.guest_box, order)).await;
         ran.unwrap_or(Err(ProviderError::Interrupted))
     }
 
     async fn kill(&self, exec: &str) {
         let exec = exec.to_owned();
         // A missing command has ended, or its box has. Either way no process of it runs.
-        let _ = self.with(move |inner| inner.home.connect()?.kill(&exec)).await;
+        let _ = self.with(move |inner| inner.guest_box.connect()?.kill(&exec)).await;
     }
 }

@@ -102,9 +102,9 @@ fn stage(mut current: Current, files: MemoryFs, changes: Vec<Change>, keeper: &K
     let (tree_hash, revision) = (next.hash(), Some(next.revision));
     // The caller sets the snapshot id before it publishes, if the tree is to be kept.
     let wanted = Arc::new(OnceLock::new());
-    let (told, keeper) = (wanted.clone(), keeper.clone());
+    let (kept, keeper) = (wanted.clone(), keeper.clone());
     let keep: Keep = Box::new(move |snapshot| {
-        let _ = told.set(snapshot);
+        let _ = kept.set(snapshot);
     });
     let staged = Staged::new(move || {
         next.kept = wanted.get().copied();

@@ -31,7 +31,7 @@ impl Boxes for NativeBoxes {
     }
 
     fn start(&self, order: &CreateOrder, lineage: &Lineage, kept: Vec<u32>) -> Result<Arc<dyn Running>, ProviderError> {
-        let mut spec = self.workspaces.place.spec(order, lineage, &self.workspaces.layers, kept)?;
+        let mut spec = self.workspaces.directories.spec(order, lineage, &self.workspaces.layers, kept)?;
         spec.base = match &lineage.image {
             // The box opens its root without following links, and the path to the server's
             // directories may contain one.
@@ -49,7 +49,7 @@ impl Boxes for NativeBoxes {
         }
         let running = stead_box::resume(&self.init, &spec, self.spares.take(&spec))?;
         self.spares.refill(&spec);
-        if let Err(error) = stead_box::ensure_keeper(&self.init, &self.workspaces.place.home) {
+        if let Err(error) = stead_box::ensure_keeper(&self.init, &self.workspaces.directories.home) {
             running.kill()?;
             return Err(error.into());
         }

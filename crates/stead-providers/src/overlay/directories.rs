@@ -64,7 +64,7 @@ impl Directories {
         self.boxes().join(id.to_string())
     }
 
-    /// The directory of a workspace's volume and of the layers beside it.
+    /// The directory of a workspace's volume and of its own layers.
     pub(super) fn volume(&self, id: &str) -> PathBuf {
         self.volumes().join(id)
     }
@@ -82,7 +82,7 @@ impl Directories {
         }
     }
 
-    pub(super) fn beside(&self, volume: &str, number: u32) -> PathBuf {
+    pub(super) fn own_layer(&self, volume: &str, number: u32) -> PathBuf {
         self.volume(volume).join(format!("l{number}"))
     }
 
@@ -105,7 +105,7 @@ impl Directories {
                 let key = LayerKey::parse(key).ok_or_else(unknown)?;
                 LayerSpec::Directory { path: layers.layer(key)?.tree }
             }
-            LayerRef::Beside { volume, number } => LayerSpec::Directory { path: self.beside(volume, *number) },
+            LayerRef::Own { volume, number } => LayerSpec::Directory { path: self.own_layer(volume, *number) },
             LayerRef::Generation { volume, number, ids } => {
                 LayerSpec::Generation { volume_directory: self.volume(volume), number: *number, ids: *ids }
             }

@@ -11,7 +11,7 @@ use stead_fs::{Kind, WorkspacePath};
 
 use super::lineage::Durability;
 use super::overlay_box::{MOST_LAYERS, Margin, OverlayBox};
-use super::workspaces::Turn;
+use super::workspaces::BoxState;
 use crate::contract::error::ProviderError;
 use crate::guest::Looked;
 
@@ -46,17 +46,17 @@ impl Patience {
 impl OverlayBox {
     pub(super) fn keep_as(
         &self,
-        turn: &mut Turn,
+        state: &mut BoxState,
         snapshot: SnapshotId,
         margin: Margin,
         patience: Patience,
     ) -> Result<(), ProviderError> {
-        let kept = match self.freeze(turn, Durability::Later, margin, patience)? {
+        let kept = match self.freeze(state, Durability::Later, margin, patience)? {
             Some(layers) => layers,
-            None => vec![self.copy(turn)?],
+            None => vec![self.copy(state)?],
         };
         let long = self.lineage()?.layers.len() >= MOST_LAYERS;
-        let shortened = long && self.rest_with_reserve(turn, margin, Patience::None)?;
+        let shortened = long && self.rest_with_reserve(state, margin, Patience::None)?;
         self.workspaces.change(self.id(), Durability::Now, |lineage| {
             lineage.snapshots.insert(snapshot.to_string(), kept.clone());
             if shortened {
@@ -64,63 +64,63 @@ impl OverlayBox {
                 lineage.generation += 1;
             }
         })?;
-        if shortened || !turn.written {
-            turn.stands_on(Some(snapshot));
+        if shortened || !state.written {
+            state.layers_changed(Some(snapshot));
         }
         Ok(())
     }
 
     /// Keeps the current layers as a snapshot. Nothing may be written above them.
-    pub(super) fn keep_layers_as(&self, turn: &mut Turn, snapshot: SnapshotId) -> Result<(), ProviderError> {
+    pub(super) fn keep_layers_as(&self, state: &mut BoxState, snapshot: SnapshotId) -> Result<(), ProviderError> {
         self.workspaces.change(self.id(), Durability::Now, |lineage| {
             lineage.snapshots.insert(snapshot.to_string(), lineage.layers.clone());
         })?;
-        turn.kept = Some(snapshot);
+        state.kept = Some(snapshot);
         Ok(())
     }
 
     /// Releases the tree from the box as soon as that loses nothing. Does not wait for a running
     /// exec.
-    pub(super) fn rest_within(&self, turn: &mut Turn, patience: Patience) -> Result<bool, ProviderError> {
+    pub(super) fn rest_within(&self, state: &mut BoxState, patience: Patience) -> Result<bool, ProviderError> {
         for _ in 0..patience.tries() {
-            if self.rest(turn)? {
+            if self.rest(state)? {
                 return Ok(true);
             }
-            if self.connect_in(turn)?.list()?.iter().any(|exec| exec.running) {
+            if self.connect_in(state)?.list()?.iter().any(|exec| exec.running) {
                 return Ok(false);
             }
             std::thread::sleep(REST_AGAIN);
         }
-        self.rest(turn)
+        self.rest(state)
     }
 
     /// Finds what the box wrote above the layers, and which of it is new since the last look.
-    pub(super) fn look_at(&self, turn: &mut Turn) -> Result<Looked, ProviderError> {
+    pub(super) fn look_at(&self, state: &mut BoxState) -> Result<Looked, ProviderError> {
         if self.lineage()?.bound.is_some() {
             return Ok(Looked::default());
         }
-        let (leaves, total) = if turn.written { self.leaves(turn)? } else { (Vec::new(), 0) };
-        turn.clean = total == 0;
-        if turn.clean {
-            return Ok(Looked { touched: None, same: turn.kept });
+        let (leaves, total) = if state.written { self.leaves(state)? } else { (Vec::new(), 0) };
+        state.clean = total == 0;
+        if state.clean {
+            return Ok(Looked { touched: None, same: state.kept });
         }
         let now: BTreeMap<String, (Kind, i64)> =
             leaves.into_iter().map(|(path, stat)| (path.to_string(), (stat.kind, stat.updated_at_millis))).collect();
         let mut touched = Touched { more: total.saturating_sub(now.len() as u64), ..Touched::default() };
         for (path, (kind, at)) in &now {
-            if turn.seen.get(path) != Some(at) {
+            if state.seen.get(path) != Some(at) {
                 let names = if *kind == Kind::Special { &mut touched.removed } else { &mut touched.wrote };
                 names.push(path.clone());
             }
         }
-        touched.removed.extend(turn.seen.keys().filter(|path| !now.contains_key(*path)).cloned());
-        turn.seen = now.into_iter().map(|(path, (_, at))| (path, at)).collect();
+        touched.removed.extend(state.seen.keys().filter(|path| !now.contains_key(*path)).cloned());
+        state.seen = now.into_iter().map(|(path, (_, at))| (path, at)).collect();
         Ok(Looked { touched: Some(touched), same: None })
     }
 
-    fn leaves(&self, turn: &mut Turn) -> Result<(Vec<(WorkspacePath, FileStat)>, u64), ProviderError> {
+    fn leaves(&self, state: &mut BoxState) -> Result<(Vec<(WorkspacePath, FileStat)>, u64), ProviderError> {
         let nonsense = || BoxError::from(ProtocolError::Unexpected { what: "to a look at what was written" });
-        let (answer, body) = self.connect_in(turn)?.files(FileAsk::Touched { most: MOST_TOUCHED }, None)?;
+        let (answer, body) = self.connect_in(state)?.files(FileAsk::Touched { most: MOST_TOUCHED }, None)?;
         let Answer::Listing { total } = answer else { return Err(nonsense().into()) };
         Ok((serde_json::from_slice(&body).map_err(|_| nonsense())?, total))
     }

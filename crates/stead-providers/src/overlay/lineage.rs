@@ -22,8 +22,9 @@ const FILE: &str = "workspace.json";
 pub(crate) enum LayerRef {
     /// In the layer store.
     Shared { key: String },
-    /// A directory beside a workspace's volume, written once by the server.
-    Beside { volume: String, number: u32 },
+    /// A directory next to a workspace's volume, written once by the server.
+    #[serde(rename = "beside")]
+    Own { volume: String, number: u32 },
     /// The files that a workspace wrote to one generation of its volume.
     Generation { volume: String, number: u32, ids: Ids },
 }
@@ -33,7 +34,7 @@ impl LayerRef {
     pub(super) fn volume(&self) -> Option<&str> {
         match self {
             Self::Shared { .. } => None,
-            Self::Beside { volume, .. } | Self::Generation { volume, .. } => Some(volume),
+            Self::Own { volume, .. } | Self::Generation { volume, .. } => Some(volume),
         }
     }
 }
@@ -52,8 +53,9 @@ pub(crate) struct Lineage {
     pub(super) uncompared: Option<String>,
     /// The generation that is writable now.
     pub(crate) generation: u32,
-    /// Number of the next directory beside the volume.
-    pub(super) next_beside: u32,
+    /// Number of the next own layer.
+    #[serde(rename = "next_beside")]
+    pub(super) next_own_layer: u32,
     /// A host directory that replaces the layers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) bound: Option<stead_box::Bound>,
@@ -64,7 +66,7 @@ pub(crate) struct Lineage {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) claimed: bool,
     pub(super) snapshots: BTreeMap<String, Vec<LayerRef>>,
-    /// Number of bytes copied from the volume to layers beside it.
+    /// Number of bytes copied from the volume to layers next to it.
     #[serde(default)]
     pub(super) copied_bytes: u64,
 }
@@ -91,7 +93,7 @@ impl Lineage {
             began_with: None,
             uncompared: None,
             generation: 0,
-            next_beside: 0,
+            next_own_layer: 0,
             bound: None,
             image: None,
             claimed: false,

@@ -1,4 +1,4 @@
-//! A box over layers: the [`BoxHome`] of overlay workspaces.
+//! A box over layers: the [`GuestBox`] of overlay workspaces.
 //!
 //! The first operation that needs the box starts it over the current layers. Freezing the written
 //! files stops the box, if that loses nothing, and lets the next one write to a new generation. So
@@ -26,11 +26,11 @@ use super::boxes::{Boxes, Restart, Running};
 use super::keep::Patience;
 use super::lineage::{Durability, LayerRef, Lineage};
 use super::own_layers;
-use super::workspaces::{Turn, Workspaces};
+use super::workspaces::{BoxState, Workspaces};
 use crate::contract::error::ProviderError;
 use crate::contract::workspace::PointOrder;
 use crate::guest::limit_kinds;
-use crate::guest::{BoxHome, Fill, HostMounts, Looked, MountOrder, Scratch, patch_of, send};
+use crate::guest::{Fill, GuestBox, HostMounts, Looked, MountOrder, Scratch, patch_of, send};
 use crate::overlay::layer_store::{Layer, LayerKey, LayerSlot};
 
 /// Maximum number of layers before they are merged into one: overlayfs searches all of them for
@@ -46,7 +46,7 @@ const DIFF_UNAVAILABLE: &str = "diff_unavailable";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Margin {
     /// Enough for this generation: for operations that a user asked for.
-    Share,
+    OneGeneration,
     /// All of it: checkpoints after each call must not use up what a snapshot or a rewind needs.
     All,
 }
@@ -55,7 +55,7 @@ impl Margin {
     fn is_met_by(self, reserve: Reserve) -> bool {
         match reserve {
             Reserve::Unneeded | Reserve::Complete => true,
-            Reserve::Partial => self == Self::Share,
+            Reserve::Partial => self == Self::OneGeneration,
             Reserve::Spent => false,
         }
     }
@@ -65,7 +65,7 @@ pub(crate) struct OverlayBox {
     pub(crate) order: CreateOrder,
     pub(crate) workspaces: Arc<Workspaces>,
     pub(crate) boxes: Arc<dyn Boxes>,
-    pub(crate) turn: Arc<Mutex<Turn>>,
+    pub(crate) state: Arc<Mutex<BoxState>>,
     /// The limits that the provider promised when the workspace was made.
     pub(crate) promised: Vec<LimitKind>,
     pub(crate) made: BoxFacts,
@@ -78,61 +78,61 @@ impl OverlayBox {
         self.order.workspace
     }
 
-    pub(super) fn turn(&self) -> MutexGuard<'_, Turn> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, BoxState> {
         // Fields are set as a whole, so a panic cannot leave the value inconsistent.
-        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn lineage(&self) -> Result<Lineage, ProviderError> {
         self.workspaces.lineage(self.id()).ok_or(ProviderError::Gone { workspace: self.id() })
     }
 
-    pub(super) fn start(&self, turn: &mut Turn) -> Result<Arc<dyn Running>, ProviderError> {
+    pub(super) fn start(&self, state: &mut BoxState) -> Result<Arc<dyn Running>, ProviderError> {
         let lineage = self.lineage()?;
         let kept = self.workspaces.kept_generations(self.id());
-        turn.written = true;
+        state.written = true;
         let running = self.boxes.start(&self.order, &lineage, kept)?;
         let held = limit_kinds(running.held());
         if let Some(lost) = self.promised.iter().find(|limit| !held.contains(limit)) {
             running.kill()?;
             return Err(ProviderError::Unenforced { limit: *lost });
         }
-        (turn.running, turn.compares_with) = (Some(running.clone()), lineage.began_with);
+        (state.running, state.compares_with) = (Some(running.clone()), lineage.began_with);
         Ok(running)
     }
 
     pub(crate) fn runs(&self) -> bool {
-        self.turn().running.is_some()
+        self.lock().running.is_some()
     }
 
     /// Starts the box over the files of its predecessor.
     pub(crate) fn start_again(&self) -> Result<(), ProviderError> {
-        self.start(&mut self.turn()).map(drop)
+        self.start(&mut self.lock()).map(drop)
     }
 
-    pub(super) fn connect_in(&self, turn: &mut Turn) -> Result<Connection, ProviderError> {
+    pub(super) fn connect_in(&self, state: &mut BoxState) -> Result<Connection, ProviderError> {
         let dead =
             |error: &BoxError| matches!(error, BoxError::Lost(_) | BoxError::Gone { .. } | BoxError::Host { .. });
-        if let Some(running) = &turn.running {
+        if let Some(running) = &state.running {
             match running.connect() {
-                Err(error) if dead(&error) && running.has_ended() => turn.running = None,
+                Err(error) if dead(&error) && running.has_ended() => state.running = None,
                 connected => {
                     // Any connection may write.
-                    turn.written = true;
+                    state.written = true;
                     return Ok(connected?);
                 }
             }
         }
-        Ok(self.start(turn)?.connect()?)
+        Ok(self.start(state)?.connect()?)
     }
 
     /// Makes the box release its tree if that loses nothing; returns true if no box uses the tree
     /// now.
-    pub(super) fn rest(&self, turn: &mut Turn) -> Result<bool, ProviderError> {
-        let Some(running) = turn.running.clone() else { return Ok(true) };
+    pub(super) fn rest(&self, state: &mut BoxState) -> Result<bool, ProviderError> {
+        let Some(running) = state.running.clone() else { return Ok(true) };
         let rested = running.rest()?;
         if rested {
-            turn.running = None;
+            state.running = None;
         }
         Ok(rested)
     }
@@ -142,7 +142,7 @@ impl OverlayBox {
     /// any change, if the volume has no room for another generation.
     pub(super) fn freeze(
         &self,
-        turn: &mut Turn,
+        state: &mut BoxState,
         durability: Durability,
         margin: Margin,
         patience: Patience,
@@ -151,13 +151,13 @@ impl OverlayBox {
         if lineage.bound.is_some() {
             return Ok(None);
         }
-        if !turn.written {
+        if !state.written {
             return Ok(Some(lineage.layers));
         }
         if lineage.layers.len() >= MOST_LAYERS {
             return Ok(None);
         }
-        if !self.rest_with_reserve(turn, margin, patience)? {
+        if !self.rest_with_reserve(state, margin, patience)? {
             return Ok(None);
         }
         let frozen =
@@ -166,7 +166,7 @@ impl OverlayBox {
             lineage.layers.push(frozen);
             lineage.generation += 1;
         })?;
-        turn.stands_on(None);
+        state.layers_changed(None);
         Ok(Some(changed.layers))
     }
 
@@ -177,34 +177,34 @@ impl OverlayBox {
     /// an idle box is restarted, which fills the reserve, before the refusal.
     pub(super) fn rest_with_reserve(
         &self,
-        turn: &mut Turn,
+        state: &mut BoxState,
         margin: Margin,
         patience: Patience,
     ) -> Result<bool, ProviderError> {
-        let reserve = turn.running.as_ref().map(|running| running.held().reserve);
+        let reserve = state.running.as_ref().map(|running| running.held().reserve);
         // Every start on a full volume uses up some of the reserve, and a container may fail to
         // start without it.
-        let may_try = margin == Margin::Share && self.boxes.restart() == Restart::Milliseconds;
+        let may_try = margin == Margin::OneGeneration && self.boxes.restart() == Restart::Milliseconds;
         if !may_try && reserve.is_some_and(|reserve| !margin.is_met_by(reserve)) {
             return Err(ProviderError::VolumeFull);
         }
-        if !self.rest_within(turn, patience)? {
+        if !self.rest_within(state, patience)? {
             return Ok(false);
         }
         if reserve.is_some_and(|reserve| margin.is_met_by(reserve)) {
             return Ok(true);
         }
-        if !margin.is_met_by(self.start(turn)?.held().reserve) {
+        if !margin.is_met_by(self.start(state)?.held().reserve) {
             return Err(ProviderError::VolumeFull);
         }
-        self.rest(turn)
+        self.rest(state)
     }
 
     /// Makes one layer of the whole tree by copying it, even while the box is busy.
     ///
     /// Copies are outside the volume. All copies of one workspace together may take as much as its
     /// volume, so they at most double its disk usage.
-    pub(super) fn copy(&self, turn: &mut Turn) -> Result<LayerRef, ProviderError> {
+    pub(super) fn copy(&self, state: &mut BoxState) -> Result<LayerRef, ProviderError> {
         let spool = |source| ProviderError::Bundle { source: ArchiveError::Io(source) };
         let tar = self.scratch().file().map_err(spool)?;
         let copied_before = self.lineage()?.copied_bytes;
@@ -212,7 +212,7 @@ impl OverlayBox {
         let room = limit.map_or(MOST_BYTES, |limit| limit.saturating_sub(copied_before));
         let ask = FileAsk::Export { path: String::new(), most_bytes: room };
         let copying = self.workspaces.copies.of(self.id());
-        let copied = copying.ask(self.connect_in(turn)?, ask, &tar);
+        let copied = copying.ask(self.connect_in(state)?, ask, &tar);
         let bytes = tar.metadata().map_err(spool)?.len();
         match (copied, limit) {
             (Err(_), Some(limit)) if bytes >= room => return Err(ProviderError::NoRoom { limit }),
@@ -230,11 +230,11 @@ impl OverlayBox {
     /// Keeps the files at the start of the session. Returns the reason instead if the tree cannot
     /// be copied. Other users of a host directory may leave files that the box cannot read, or more
     /// bytes than the copy may take. That is no reason to refuse the session.
-    fn begin_with(&self, turn: &mut Turn) -> Result<(Option<Vec<LayerRef>>, Option<String>), ProviderError> {
-        if let Some(layers) = self.freeze(turn, Durability::Later, Margin::Share, Patience::None)? {
+    fn begin_with(&self, state: &mut BoxState) -> Result<(Option<Vec<LayerRef>>, Option<String>), ProviderError> {
+        if let Some(layers) = self.freeze(state, Durability::Later, Margin::OneGeneration, Patience::None)? {
             return Ok((Some(layers), None));
         }
-        match self.copy(turn) {
+        match self.copy(state) {
             Ok(layer) => Ok((Some(vec![layer]), None)),
             Err(_) if self.workspaces.copies.of(self.id()).stop().is_requested() => Err(ProviderError::Interrupted),
             Err(
@@ -255,18 +255,18 @@ impl OverlayBox {
     }
 
     /// Adds a layer on top; `false` if the box is busy.
-    fn cover(&self, turn: &mut Turn, layer: LayerRef) -> Result<bool, ProviderError> {
-        if self.freeze(turn, Durability::Later, Margin::Share, Patience::None)?.is_none() {
+    fn cover(&self, state: &mut BoxState, layer: LayerRef) -> Result<bool, ProviderError> {
+        if self.freeze(state, Durability::Later, Margin::OneGeneration, Patience::None)?.is_none() {
             return Ok(false);
         }
-        end_unused(turn)?;
+        end_unused(state)?;
         self.workspaces.change(self.id(), Durability::Later, |lineage| lineage.layers.push(layer))?;
-        turn.stands_on(None);
+        state.layers_changed(None);
         Ok(true)
     }
 
     fn put_back(&self, snapshot: SnapshotId) -> Result<bool, ProviderError> {
-        let mut turn = self.turn();
+        let mut state = self.lock();
         if self.lineage()?.bound.is_some() {
             return Err(ProviderError::HostDirectory);
         }
@@ -274,21 +274,21 @@ impl OverlayBox {
         if !self.workspaces.hold_snapshot(self.id(), snapshot)? {
             return Ok(false);
         }
-        if !self.rest(&mut turn)?
-            && let Some(running) = turn.running.take()
+        if !self.rest(&mut state)?
+            && let Some(running) = state.running.take()
         {
             // Its processes use files that the restore removes.
             running.kill()?;
         }
-        if !self.workspaces.stand_on(self.id(), snapshot, u32::from(turn.written))? {
+        if !self.workspaces.replace_layers(self.id(), snapshot, u32::from(state.written))? {
             return Ok(false);
         }
-        turn.stands_on(Some(snapshot));
+        state.layers_changed(Some(snapshot));
         Ok(true)
     }
 }
 
-impl BoxHome for OverlayBox {
+impl GuestBox for OverlayBox {
     fn provider(&self) -> ProviderName {
         self.boxes.provider()
     }
@@ -302,7 +302,7 @@ impl BoxHome for OverlayBox {
     }
 
     fn connect(&self) -> Result<Connection, BoxError> {
-        self.connect_in(&mut self.turn()).map_err(into_box_error)
+        self.connect_in(&mut self.lock()).map_err(into_box_error)
     }
 
     fn started_anew(&self) -> bool {
@@ -310,7 +310,7 @@ impl BoxHome for OverlayBox {
     }
 
     fn scratch(&self) -> &Scratch {
-        self.workspaces.place.scratch()
+        self.workspaces.directories.scratch()
     }
 
     fn prepare_layer(&self, key: LayerKey) -> Result<LayerSlot, ProviderError> {
@@ -319,7 +319,7 @@ impl BoxHome for OverlayBox {
 
     fn lay(&self, layer: &Layer) -> Result<(), ProviderError> {
         let key = layer.key.to_string();
-        if self.cover(&mut self.turn(), LayerRef::Shared { key })? {
+        if self.cover(&mut self.lock(), LayerRef::Shared { key })? {
             return Ok(());
         }
         send(self, &DiskFs::open(&layer.tree).map_err(|source| own_layers::failed(&layer.tree, source))?)
@@ -333,16 +333,16 @@ impl BoxHome for OverlayBox {
             own_layers::refuse_covering(&self.workspaces, &below, &files)?;
             Ok(report)
         })?;
-        if !self.cover(&mut self.turn(), layer.clone())? {
+        if !self.cover(&mut self.lock(), layer.clone())? {
             let tree = own_layers::path(&self.workspaces, &layer)?;
             send(self, &DiskFs::open(&tree).map_err(|source| own_layers::failed(&tree, source))?)?;
         }
         Ok(report)
     }
 
-    fn place(&self, path: &str, text: &str) -> Result<bool, ProviderError> {
+    fn write_text(&self, path: &str, text: &str) -> Result<bool, ProviderError> {
         let below = self.lineage()?;
-        if self.turn().written || below.bound.is_some() || below.layers.len() + 1 >= MOST_LAYERS {
+        if self.lock().written || below.bound.is_some() || below.layers.len() + 1 >= MOST_LAYERS {
             return Ok(false);
         }
         let made = own_layers::make_file(&self.workspaces, self.id(), path, text, |files| {
@@ -351,7 +351,7 @@ impl BoxHome for OverlayBox {
         match made {
             // The path conflicts with an existing file: let the box decide.
             Err(ProviderError::Files { source: FsError::Exists { .. } }) => Ok(false),
-            made => self.cover(&mut self.turn(), made?),
+            made => self.cover(&mut self.lock(), made?),
         }
     }
 
@@ -360,20 +360,20 @@ impl BoxHome for OverlayBox {
     }
 
     fn begin(&self) -> Result<Vec<Failure>, ProviderError> {
-        let mut turn = self.turn();
+        let mut state = self.lock();
         if self.lineage()?.bound.is_some_and(|bound| bound.access == Access::Read) {
-            return self.connect_in(&mut turn).map(|_| Vec::new());
+            return self.connect_in(&mut state).map(|_| Vec::new());
         }
-        let (began_with, uncompared) = self.begin_with(&mut turn)?;
+        let (began_with, uncompared) = self.begin_with(&mut state)?;
         let warnings = uncompared.iter().map(|reason| Failure::new(DIFF_UNAVAILABLE, reason.clone())).collect();
         self.workspaces.change(self.id(), Durability::Later, |lineage| {
             (lineage.began_with, lineage.uncompared) = (began_with, uncompared);
         })?;
         // Sync the disk and start the box in parallel; the session begins when both are done.
-        let directory = self.workspaces.place.directory(self.id());
+        let directory = self.workspaces.directories.directory(self.id());
         let (synced, started) = std::thread::scope(|scope| {
-            let sync = scope.spawn(|| self.workspaces.place.sync(self.id()));
-            let started = self.connect_in(&mut turn).map(drop);
+            let sync = scope.spawn(|| self.workspaces.directories.sync(self.id()));
+            let started = self.connect_in(&mut state).map(drop);
             (sync.join().unwrap_or_else(|_| Err(std::io::Error::other("the sync panicked"))), started)
         });
         started?;
@@ -382,11 +382,11 @@ impl BoxHome for OverlayBox {
     }
 
     fn snapshot(&self, snapshot: SnapshotId) -> Result<(), ProviderError> {
-        self.keep_as(&mut self.turn(), snapshot, Margin::Share, Patience::Long)
+        self.keep_as(&mut self.lock(), snapshot, Margin::OneGeneration, Patience::Long)
     }
 
     fn ends_for_a_snapshot(&self) -> bool {
-        self.turn().written
+        self.lock().written
     }
 
     fn stamp(&self) -> Result<Option<String>, BoxError> {
@@ -397,25 +397,25 @@ impl BoxHome for OverlayBox {
         if self.boxes.restart() == Restart::Noticeable {
             return Ok(Looked::default());
         }
-        self.look_at(&mut self.turn())
+        self.look_at(&mut self.lock())
     }
 
     fn point(&self, order: PointOrder) -> Result<Checkpoint, ProviderError> {
         if self.boxes.restart() == Restart::Noticeable && order.points < CheckpointCost::Copies {
             return Ok(Checkpoint::Absent(AbsenceReason::Copy));
         }
-        let mut turn = self.turn();
+        let mut state = self.lock();
         if self.lineage()?.bound.is_some() {
             return Ok(Checkpoint::Absent(AbsenceReason::HostDirectory));
         }
-        if std::mem::take(&mut turn.clean) {
-            self.keep_layers_as(&mut turn, order.snapshot)?;
-            return Ok(Checkpoint::Kept(order.snapshot));
+        if std::mem::take(&mut state.clean) {
+            self.keep_layers_as(&mut state, order.snapshot)?;
+            restate Ok(Checkpoint::Kept(order.snapshot));
         }
-        if turn.written && !self.rest_within(&mut turn, Patience::Short)? && order.points < CheckpointCost::Copies {
-            return Ok(Checkpoint::Absent(AbsenceReason::AtWork));
+        if state.written && !self.rest_within(&mut state, Patience::Short)? && order.points < CheckpointCost::Copies {
+            restate Ok(Checkpoint::Absent(AbsenceReason::AtWork));
         }
-        match self.keep_as(&mut turn, order.snapshot, Margin::All, Patience::None) {
+        match self.keep_as(&mut state, order.snapshot, Margin::All, Patience::None) {
             // The agent has filled its own disk. Its calls go on, but no rewind can return to them.
             Err(ProviderError::VolumeFull) => Ok(Checkpoint::Absent(AbsenceReason::Failed)),
             kept => kept.map(|()| Checkpoint::Kept(order.snapshot)),
@@ -427,8 +427,8 @@ impl BoxHome for OverlayBox {
     }
 
     fn forget(&self, snapshots: &[SnapshotId]) -> Result<(), ProviderError> {
-        let mut turn = self.turn();
-        turn.kept = turn.kept.filter(|kept| !snapshots.contains(kept));
+        let mut state = self.lock();
+        state.kept = state.kept.filter(|kept| !snapshots.contains(kept));
         let gone: Vec<String> = snapshots.iter().map(ToString::to_string).collect();
         self.workspaces.change(self.id(), Durability::Now, |lineage| {
             lineage.snapshots.retain(|name, _| !gone.contains(name));
@@ -441,8 +441,8 @@ impl BoxHome for OverlayBox {
     }
 
     fn compare(&self) -> Result<Patch, BoxError> {
-        let mut turn = self.turn();
-        let mut connection = self.connect_in(&mut turn).map_err(into_box_error)?;
+        let mut state = self.lock();
+        let mut connection = self.connect_in(&mut state).map_err(into_box_error)?;
         let lineage = self.lineage().map_err(into_box_error)?;
         if lineage.bound.as_ref().is_some_and(|bound| bound.access == Access::Read) {
             return Ok(Patch::default());
@@ -450,11 +450,11 @@ impl BoxHome for OverlayBox {
         if let Some(message) = lineage.uncompared {
             return Err(BoxError::Guest(GuestError::new(GuestErrorKind::NoBase, message)));
         }
-        let same = turn.compares_with == lineage.began_with;
-        drop(turn);
+        let same = state.compares_with == lineage.began_with;
+        drop(state);
         let answer = match lineage.began_with.as_deref() {
             // The box was busy when the session began, so it has no lower layers to compare with.
-            Some([layer @ LayerRef::Beside { .. }]) if !same => {
+            Some([layer @ LayerRef::Own { .. }]) if !same => {
                 let tar = self.tar_of(layer)?;
                 connection.files(FileAsk::Diff, Some(&tar))?
             }
@@ -481,7 +481,7 @@ impl HostMounts for OverlayBox {
                 (Access::Write, Some(directory.check_writable(&order.allowed_root_owned_mounts).map_err(refused)?))
             }
         };
-        end_unused(&mut self.turn())?;
+        end_unused(&mut self.lock())?;
         let bound = Some(Bound { path: directory.path().to_owned(), access, owner });
         self.workspaces.change(self.id(), Durability::Later, |lineage| lineage.bound = bound)?;
         Ok(StepReport::default())
@@ -500,8 +500,8 @@ impl OverlayBox {
 }
 
 /// Stops a warm box that was never used, because it runs over outdated layers.
-fn end_unused(turn: &mut Turn) -> Result<(), ProviderError> {
-    match turn.running.take() {
+fn end_unused(state: &mut BoxState) -> Result<(), ProviderError> {
+    match state.running.take() {
         Some(running) => running.leave(),
         None => Ok(()),
     }

@@ -1,4 +1,4 @@
-//! A workspace's own layers: directories beside its volume that the server writes once.
+//! A workspace's own layers: directories next to its volume that the server writes once.
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
@@ -56,8 +56,8 @@ fn make_and_sync<T>(
     sync: impl FnOnce(&Path) -> io::Result<()>,
 ) -> Result<(T, LayerRef), ProviderError> {
     // A number is never used twice, even if this fails.
-    let lineage = workspaces.change(id, Durability::Later, |lineage| lineage.next_beside += 1)?;
-    let layer = LayerRef::Beside { volume: id.to_string(), number: lineage.next_beside - 1 };
+    let lineage = workspaces.change(id, Durability::Later, |lineage| lineage.next_own_layer += 1)?;
+    let layer = LayerRef::Own { volume: id.to_string(), number: lineage.next_own_layer - 1 };
     let tree = path(workspaces, &layer)?;
     DirBuilder::new().mode(0o755).create(&tree).map_err(|error| failed(&tree, error))?;
     let written = write(&tree).and_then(|written| {
@@ -73,12 +73,12 @@ fn make_and_sync<T>(
     }
 }
 
-/// Removes a workspace's own layers that no lineage names. The caller holds the workspace's turn.
+/// Removes a workspace's own layers that no lineage names. The caller holds the workspace's lock.
 pub(super) fn sweep(workspaces: &Workspaces, id: WorkspaceId) -> Result<(), ProviderError> {
-    let (volume, named) = (id.to_string(), workspaces.named_beside(id));
-    let made = workspaces.lineage(id).map_or(0, |lineage| lineage.next_beside);
+    let (volume, named) = (id.to_string(), workspaces.named_own_layers(id));
+    let made = workspaces.lineage(id).map_or(0, |lineage| lineage.next_own_layer);
     for number in (0..made).filter(|number| !named.contains(number)) {
-        let tree = workspaces.place.beside(&volume, number);
+        let tree = workspaces.directories.own_layer(&volume, number);
         if tree.exists() {
             fs::remove_dir_all(&tree).map_err(|error| host("remove", &tree, error))?;
         }
@@ -90,7 +90,7 @@ pub(super) fn sweep(workspaces: &Workspaces, id: WorkspaceId) -> Result<(), Prov
 pub(super) fn path(workspaces: &Workspaces, layer: &LayerRef) -> Result<PathBuf, ProviderError> {
     let gone = |reason| BoxError::Gone { reason };
     match layer {
-        LayerRef::Beside { volume, number } => Ok(workspaces.place.beside(volume, *number)),
+        LayerRef::Own { volume, number } => Ok(workspaces.directories.own_layer(volume, *number)),
         LayerRef::Shared { key } => {
             let key = LayerKey::parse(key).ok_or_else(|| gone("a layer's name cannot be read"))?;
             Ok(workspaces.layers.layer(key)?.tree)

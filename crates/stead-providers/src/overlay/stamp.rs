@@ -9,23 +9,23 @@ use stead_box::protocol::FileAsk;
 use stead_fs::ContentHash;
 
 use super::overlay_box::{OverlayBox, into_box_error};
-use crate::guest::{BoxHome, stamp_of};
+use crate::guest::{GuestBox, stamp_of};
 
 impl OverlayBox {
     pub(super) fn stamp_over_layers(&self) -> Result<Option<String>, BoxError> {
         let below = || {
             self.lineage().map_err(into_box_error).map(|lineage| (lineage.layers, lineage.generation, lineage.bound))
         };
-        let mut turn = self.turn();
+        let mut state = self.lock();
         let before = below()?;
         if before.2.is_some() {
             // A host directory has no upper directory.
-            drop(turn);
+            drop(state);
             return stamp_of(self.connect()?.files(FileAsk::Stamp, None)?);
         }
-        let written = if turn.written {
-            let mut connection = self.connect_in(&mut turn).map_err(into_box_error)?;
-            drop(turn);
+        let written = if state.written {
+            let mut connection = self.connect_in(&mut state).map_err(into_box_error)?;
+            drop(state);
             match connection.files(FileAsk::StampWritten, None) {
                 Ok(answer) => stamp_of(answer)?,
                 // A box that was busy before its session began does not know its upper directory.

@@ -23,7 +23,7 @@ impl Workspaces {
     /// Counts its own volume and its shared layers, but not the volumes of other workspaces.
     pub(crate) fn usage(&self, id: WorkspaceId) -> Result<Option<WorkspaceUsage>, ProviderError> {
         let Some(lineage) = self.lineage(id) else { return Ok(None) };
-        let volume = self.place.volume(&id.to_string());
+        let volume = self.directories.volume(&id.to_string());
         let own_bytes = measure(&volume).map_err(|error| host("measure", &volume, error))?;
         let mut keys: Vec<LayerKey> = lineage
             .refs()

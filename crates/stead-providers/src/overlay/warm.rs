@@ -15,27 +15,27 @@ use crate::guest::limit_kinds;
 impl OverlayBox {
     /// Starts the box over no layers.
     pub(crate) fn warm(&self) -> Result<(), ProviderError> {
-        let mut turn = self.turn();
+        let mut state = self.lock();
         // A session without files begins with an empty tree, so its box compares with that.
         self.workspaces.change(self.id(), Durability::Later, |lineage| lineage.began_with = Some(Vec::new()))?;
-        self.start(&mut turn)?.connect()?;
-        turn.written = false;
+        self.start(&mut state)?.connect()?;
+        state.written = false;
         Ok(())
     }
 
     /// Gives the waiting box to its session.
     pub(crate) fn claim(&self, env: BTreeMap<String, String>) -> Result<(), ProviderError> {
         let gone = || ProviderError::Gone { workspace: self.id() };
-        let mut turn = self.turn();
+        let mut state = self.lock();
         let lineage = self.lineage()?;
-        let running = turn.running.clone().filter(|_| !lineage.claimed).ok_or_else(gone)?;
+        let running = state.running.clone().filter(|_| !lineage.claimed).ok_or_else(gone)?;
         let bound = running.bind(env, &limits(&self.order))?;
         let held = limit_kinds(bound.held());
         if let Some(lost) = self.promised.iter().find(|limit| !held.contains(limit)) {
             return Err(ProviderError::Unenforced { limit: *lost });
         }
         self.workspaces.change(self.id(), Durability::Later, |lineage| lineage.claimed = true)?;
-        turn.running = Some(bound);
+        state.running = Some(bound);
         Ok(())
     }
 }

@@ -22,12 +22,12 @@ use crate::overlay::layer_store::{LayerKey, LayerStore, Retention};
 const COLLECT_EVERY: Duration = Duration::from_secs(300);
 
 pub(crate) struct Workspaces {
-    pub(crate) place: Directories,
+    pub(crate) directories: Directories,
     pub(crate) layers: Arc<LayerStore>,
     /// Lineages of all workspaces on disk, including those of other servers.
     lineages: Mutex<BTreeMap<WorkspaceId, Lineage>>,
     /// Held while a workspace's box is started, stopped or removed. Taken before `lineages`.
-    turns: Mutex<BTreeMap<WorkspaceId, Arc<Mutex<Turn>>>>,
+    states: Mutex<BTreeMap<WorkspaceId, Arc<Mutex<BoxState>>>>,
     collected: Mutex<Option<Instant>>,
     pub(super) copies: Copies,
     /// Objects on the host that copied records name and that belong to another server, one
@@ -37,7 +37,7 @@ pub(crate) struct Workspaces {
 
 /// The box of a workspace, as far as this server knows.
 #[derive(Default)]
-pub(crate) struct Turn {
+pub(crate) struct BoxState {
     pub(crate) running: Option<Arc<dyn Running>>,
     /// The layers that the running box compares with.
     pub(super) compares_with: Option<Vec<LayerRef>>,
@@ -52,9 +52,9 @@ pub(crate) struct Turn {
     pub(super) seen: BTreeMap<String, i64>,
 }
 
-impl Turn {
+impl BoxState {
     /// Records that the layers have changed and that nothing is written above them.
-    pub(super) fn stands_on(&mut self, kept: Option<SnapshotId>) {
+    pub(super) fn layers_changed(&mut self, kept: Option<SnapshotId>) {
         (self.written, self.kept) = (false, kept);
         self.seen.clear();
     }
@@ -67,12 +67,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Workspaces {
     /// Reads the workspaces on disk and removes unused volumes.
-    pub(crate) fn open(place: Directories, layers: Arc<LayerStore>) -> Self {
+    pub(crate) fn open(directories: Directories, layers: Arc<LayerStore>) -> Self {
         let (mut lineages, mut unclaimed) = (BTreeMap::new(), Vec::new());
-        for name in names(&place.boxes()).unwrap_or_default() {
-            let directory = place.boxes().join(&name);
+        for name in names(&directories.boxes()).unwrap_or_default() {
+            let directory = directories.boxes().join(&name);
             if let (Ok(id), Ok(Some(mut lineage))) = (name.parse(), Lineage::read(&directory)) {
-                match place.take_over(&directory, &mut lineage) {
+                match directories.take_over(&directory, &mut lineage) {
                     Ok(foreign) => unclaimed.extend(foreign),
                     // The lineage keeps its old instance, so the workspace counts as one of another
                     // server.
@@ -81,16 +81,16 @@ impl Workspaces {
                 lineages.insert(id, lineage);
             }
         }
-        let (lineages, turns, collected) = (Mutex::new(lineages), Mutex::default(), Mutex::default());
+        let (lineages, states, collected) = (Mutex::new(lineages), Mutex::default(), Mutex::default());
         let copies = Copies::default();
-        let workspaces = Self { place, layers, lineages, turns, collected, copies, unclaimed };
+        let workspaces = Self { directories, layers, lineages, states, collected, copies, unclaimed };
         // Ignore failures: the next removal tries again.
         let _ = workspaces.sweep();
         workspaces
     }
 
-    pub(crate) fn turn(&self, id: WorkspaceId) -> Arc<Mutex<Turn>> {
-        lock(&self.turns).entry(id).or_default().clone()
+    pub(crate) fn state(&self, id: WorkspaceId) -> Arc<Mutex<BoxState>> {
+        lock(&self.states).entry(id).or_default().clone()
     }
 
     /// Reserves the directories of a workspace that `describe` describes, completely or not at all.
@@ -100,21 +100,21 @@ impl Workspaces {
         id: WorkspaceId,
         describe: impl FnOnce(&Directories) -> Result<Lineage, ProviderError>,
     ) -> Result<Lineage, ProviderError> {
-        let directory = self.place.directory(id);
+        let directory = self.directories.directory(id);
         // An interrupted attempt left at least one of these: the directory is made first and the
         // volume is removed last.
-        if directory.exists() || self.place.volume(&id.to_string()).exists() {
+        if directory.exists() || self.directories.volume(&id.to_string()).exists() {
             self.remove(id)?;
         }
         make_private(&directory)?;
-        make_private(&self.place.volume(&id.to_string()))?;
-        let made = describe(&self.place).and_then(|lineage| {
+        make_private(&self.directories.volume(&id.to_string()))?;
+        let made = describe(&self.directories).and_then(|lineage| {
             lineage.write(&directory, Durability::Later).map_err(|error| host("write", &directory, error))?;
             lock(&self.lineages).insert(id, lineage.clone());
             Ok(lineage)
         });
         if made.is_err() {
-            self.place.ranges.give_back(&id.to_string())?;
+            self.directories.ranges.give_back(&id.to_string())?;
             self.remove(id)?;
         }
         made
@@ -126,16 +126,16 @@ impl Workspaces {
         id: WorkspaceId,
         find: impl FnOnce(&Lineage) -> Result<Option<Arc<dyn Running>>, ProviderError>,
     ) -> Result<(), ProviderError> {
-        if self.is_of_another(id) || !self.place.volume(&id.to_string()).exists() {
+        if self.is_of_another(id) || !self.directories.volume(&id.to_string()).exists() {
             return Err(ProviderError::Gone { workspace: id });
         }
         let lineage = self.lineage(id).ok_or(ProviderError::Gone { workspace: id })?;
-        let turn = self.turn(id);
-        let mut turn = lock(&turn);
-        turn.written = true;
-        if turn.running.is_none() {
-            turn.running = find(&lineage)?;
-            turn.compares_with = lineage.began_with;
+        let state = self.state(id);
+        let mut state = lock(&state);
+        state.written = true;
+        if state.running.is_none() {
+            state.running = find(&lineage)?;
+            state.compares_with = lineage.began_with;
         }
         Ok(())
     }
@@ -144,7 +144,7 @@ impl Workspaces {
         self.remove_after(id, || Ok(()))
     }
 
-    /// Removes a workspace after `end` has stopped its box. Both happen under the workspace's turn,
+    /// Removes a workspace after `end` has stopped its box. Both happen under the workspace's lock,
     /// so no start can be running, and every later start finds no lineage and fails with `Gone`.
     pub(crate) fn remove_after(
         &self,
@@ -154,41 +154,41 @@ impl Workspaces {
         if self.is_of_another(id) {
             return Ok(());
         }
-        // A long copy may hold the turn, so cancel it first.
+        // A long copy may hold the lock, so cancel it first.
         self.copies.of(id).end();
-        let turn = self.turn(id);
-        let mut turn = lock(&turn);
+        let state = self.state(id);
+        let mut state = lock(&state);
         end()?;
         let ids = lock(&self.lineages).remove(&id).map(|lineage| lineage.ids);
         self.copies.forget(id);
-        turn.running = None;
-        stead_box::remove(&self.place.directory(id))?;
+        state.running = None;
+        stead_box::remove(&self.directories.directory(id))?;
         match ids {
-            Some(ids) => self.place.give_back_ids(id, ids)?,
-            None => self.place.ranges.give_back(&id.to_string())?,
+            Some(ids) => self.directories.give_back_ids(id, ids)?,
+            None => self.directories.ranges.give_back(&id.to_string())?,
         }
         self.layers.release(&id.to_string())?;
-        lock(&self.turns).remove(&id);
-        drop(turn);
+        lock(&self.states).remove(&id);
+        drop(state);
         self.sweep()
     }
 
     /// Removes volumes that no lineage uses, and collects layers at intervals.
     fn sweep(&self) -> Result<(), ProviderError> {
-        let directory = self.place.volumes();
+        let directory = self.directories.volumes();
         for name in names(&directory).map_err(|error| host("list", &directory, error))? {
             let Ok(id) = name.parse::<WorkspaceId>() else { continue };
-            let turn = self.turn(id);
+            let state = self.state(id);
             // The volume is in use. The operation that removes it sweeps again.
-            let Ok(_turn) = turn.try_lock() else { continue };
+            let Ok(_locked) = state.try_lock() else { continue };
             let wanted = {
                 let lineages = lock(&self.lineages);
                 lineages.contains_key(&id) || lineages.values().any(|lineage| lineage.volumes().contains(name.as_str()))
             };
             // A workspace that is being made has its directory first.
-            if !wanted && !self.place.directory(id).exists() {
+            if !wanted && !self.directories.directory(id).exists() {
                 stead_box::remove(&directory.join(&name))?;
-                lock(&self.turns).remove(&id);
+                lock(&self.states).remove(&id);
             }
         }
         let mut collected = lock(&self.collected);
@@ -204,13 +204,13 @@ impl Workspaces {
     fn is_of_another(&self, id: WorkspaceId) -> bool {
         let instance = match self.lineage(id) {
             Some(lineage) => Some(lineage.instance),
-            None => OwnerRecord::read(&self.place.directory(id)).ok().flatten().map(|record| record.instance),
+            None => OwnerRecord::read(&self.directories.directory(id)).ok().flatten().map(|record| record.instance),
         };
-        instance.is_some_and(|instance| instance != self.place.instance)
+        instance.is_some_and(|instance| instance != self.directories.instance)
     }
 
     pub(crate) fn list(&self) -> Result<Vec<WorkspaceId>, ProviderError> {
-        let boxes = self.place.boxes();
+        let boxes = self.directories.boxes();
         let names = names(&boxes).map_err(|error| host("list", &boxes, error))?;
         Ok(names.iter().filter_map(|name| name.parse().ok()).filter(|id| !self.is_of_another(*id)).collect())
     }
@@ -220,7 +220,7 @@ impl Workspaces {
     }
 
     /// Changes a lineage in memory and then on disk; a disk error undoes the change. The caller
-    /// holds the workspace's turn.
+    /// holds the workspace's lock.
     pub(crate) fn change(
         &self,
         id: WorkspaceId,
@@ -247,7 +247,7 @@ impl Workspaces {
             let changed = change(&mut lineages);
             (before, lineages.get(&id).cloned().ok_or_else(gone)?, changed)
         };
-        let directory = self.place.directory(id);
+        let directory = self.directories.directory(id);
         if (before != after || durability == Durability::Now)
             && let Err(error) = after.write(&directory, durability)
         {
@@ -273,9 +273,14 @@ impl Workspaces {
 
     /// Replaces this workspace's layers by those of a snapshot, in memory and on disk or not at
     /// all; `false` if the snapshot does not exist. `given_up` is the number of generations above
-    /// the old layers, which are no longer used. The caller holds the workspace's turn and has
+    /// the old layers, which are no longer used. The caller holds the workspace's lock and has
     /// called [`Self::hold_snapshot`].
-    pub(super) fn stand_on(&self, id: WorkspaceId, snapshot: SnapshotId, given_up: u32) -> Result<bool, ProviderError> {
+    pub(super) fn replace_layers(
+        &self,
+        id: WorkspaceId,
+        snapshot: SnapshotId,
+        given_up: u32,
+    ) -> Result<bool, ProviderError> {
         // Find and use the layers in one step: between two steps another workspace could release
         // the volumes.
         self.change_among(id, Durability::Now, |lineages| {
@@ -300,11 +305,11 @@ impl Workspaces {
 }
 
 impl Workspaces {
-    /// The directories beside a volume that any lineage names.
-    pub(super) fn named_beside(&self, id: WorkspaceId) -> Vec<u32> {
+    /// Numbers of the workspace's own layers that any lineage names.
+    pub(super) fn named_own_layers(&self, id: WorkspaceId) -> Vec<u32> {
         let own = id.to_string();
         let number = |layer: &LayerRef| match layer {
-            LayerRef::Beside { volume, number } if *volume == own => Some(*number),
+            LayerRef::Own { volume, number } if *volume == own => Some(*number),
             _ => None,
         };
         lock(&self.lineages).values().flat_map(Lineage::refs).filter_map(number).collect()

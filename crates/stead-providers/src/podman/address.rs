@@ -99,11 +99,11 @@ fn parse(url: &str, identity: Option<PathBuf>) -> Result<Address, String> {
         }
         "ssh" => {
             let (authority, path) = rest.split_once('/').unwrap_or((rest, "run/podman/podman.sock"));
-            let (user, place) = match authority.rsplit_once('@') {
-                Some((user, place)) => (Some(user.to_owned()), place),
+            let (user, host) = match authority.rsplit_once('@') {
+                Some((user, host)) => (Some(user.to_owned()), host),
                 None => (None, authority),
             };
-            let (host, port) = host_and_port(place, Some(22)).ok_or_else(|| bad("has no host"))?;
+            let (host, port) = host_and_port(host, Some(22)).ok_or_else(|| bad("has no host"))?;
             // ssh would read a leading dash as an option.
             if host.starts_with('-') || user.as_ref().is_some_and(|user| user.starts_with('-')) {
                 return Err(bad("begins with a dash"));

@@ -41,8 +41,8 @@ pub(super) struct Record {
     #[serde(default)]
     pub(super) warm: bool,
     /// True if its files are layers, false if they are copied into its volume.
-    #[serde(default)]
-    pub(super) layered: bool,
+    #[serde(default, rename = "layered")]
+    pub(super) overlay: bool,
     /// The first process, if it runs on this kernel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) mark: Option<ProcessMark>,
@@ -68,8 +68,8 @@ impl Record {
     /// The record of a container that does not exist yet.
     pub(super) fn new(instance: String, container: String, image: Image, first_uid: Option<u32>) -> Self {
         let (runtime, pid, held, dial, mark, over) = (None, None, Held::default(), None, None, None);
-        let (warm, layered) = (false, false);
-        Self { instance, container, image, runtime, first_uid, pid, held, dial, warm, layered, mark, over }
+        let (warm, overlay) = (false, false);
+        Self { instance, container, image, runtime, first_uid, pid, held, dial, warm, overlay, mark, over }
     }
 }
 
@@ -202,11 +202,11 @@ impl BoxRecords {
     /// The record of a box; `None` if there is none.
     pub(super) fn read(&self, id: WorkspaceId) -> Result<Option<Record>, ProviderError> {
         let directory = self.directory(id);
-        let unread = |error| host("read the record in", &directory, error);
+        let unreadable = |error| host("read the record in", &directory, error);
         match fs::read(directory.join(RECORD)) {
-            Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(|error| unread(error.into())),
+            Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(|error| unreadable(error.into())),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(unread(error)),
+            Err(error) => Err(unreadable(error)),
         }
     }
 
@@ -237,7 +237,7 @@ impl BoxRecords {
             let Some(record) = record else { continue };
             unclaimed.push(format!("container {} of instance {}", record.container, record.instance));
             let fresh = Record::new(self.instance.clone(), self.container(id), record.image, record.first_uid);
-            let own = Record { warm: record.warm, layered: record.layered, held: record.held, ..fresh };
+            let own = Record { warm: record.warm, overlay: record.overlay, held: record.held, ..fresh };
             // A copied socket has no listener.
             let _ = fs::remove_file(entry.path().join("control.sock"));
             if let Err(error) = self.write(id, &own) {

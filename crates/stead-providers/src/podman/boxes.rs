@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
 
-use stead_box::build::{TreeOrder, TreeTo};
+use stead_box::build::{ContainerMountOrder, MountTarget};
 use stead_box::{BoxError, Connection, Held, Limits};
 use stead_core::WorkspaceId;
 use stead_core::command::CreateOrder;
@@ -30,7 +30,7 @@ impl PodmanBoxes {
     /// The box of a workspace, if it is alive and runs over the lineage's layers.
     pub(super) fn find(&self, id: WorkspaceId, lineage: &Lineage) -> Result<Option<Arc<dyn Running>>, ProviderError> {
         let podman = &self.0;
-        let Some(record) = podman.place.read(id)?.filter(|record| record.over == Some(Over::of(lineage))) else {
+        let Some(record) = podman.records.read(id)?.filter(|record| record.over == Some(Over::of(lineage))) else {
             return Ok(None);
         };
         if let Some(secret) = &record.dial {
@@ -38,9 +38,9 @@ impl PodmanBoxes {
             if !wait(podman.is_running(&record.container))? {
                 return Ok(None);
             }
-            podman.place.reopen(id, secret)?;
+            podman.records.reopen(id, secret)?;
         }
-        Ok(podman.place.connect(id).is_ok().then(|| self.running(id, record.held)))
+        Ok(podman.records.connect(id).is_ok().then(|| self.running(id, record.held)))
     }
 
     fn running(&self, id: WorkspaceId, held: Held) -> Arc<dyn Running> {
@@ -59,27 +59,27 @@ impl Boxes for PodmanBoxes {
 
     fn start(&self, order: &CreateOrder, lineage: &Lineage, kept: Vec<u32>) -> Result<Arc<dyn Running>, ProviderError> {
         let (podman, id) = (&self.0, order.workspace);
-        let spec = podman.workspaces.place.spec(order, lineage, &podman.workspaces.layers, kept)?;
-        let mut record = podman.place.record(id)?;
+        let spec = podman.workspaces.directories.spec(order, lineage, &podman.workspaces.layers, kept)?;
+        let mut record = podman.records.record(id)?;
         // Record no tree until the new one is in place.
         let before = record.over.take();
-        podman.place.write(id, &record)?;
-        let waiting = record.mark.clone().filter(|_| before.is_some() && podman.place.connect(id).is_ok());
+        podman.records.write(id, &record)?;
+        let waiting = record.mark.clone().filter(|_| before.is_some() && podman.records.connect(id).is_ok());
         let mut record = match waiting {
             Some(mark) => {
-                let order = TreeOrder { spec, to: TreeTo::WaitingBox(mark) };
-                record.held.reserve = stead_box::lay_tree(&podman.config.init, &order)?.reserve;
+                let order = ContainerMountOrder { spec, to: MountTarget::WaitingBox(mark) };
+                record.held.reserve = stead_box::mount_container_files(&podman.config.init, &order)?.reserve;
                 record
             }
             None => wait(async {
                 podman.remove_container(&record.container).await?;
                 let record = Record { runtime: None, mark: None, ..record };
-                podman.place.write(id, &record)?;
+                podman.records.write(id, &record)?;
                 podman.start(order, record, Some(spec)).await
             })?,
         };
         record.over = Some(Over::of(lineage));
-        podman.place.write(id, &record)?;
+        podman.records.write(id, &record)?;
         Ok(self.running(id, record.held))
     }
 }
@@ -92,13 +92,13 @@ struct PodmanBox {
 
 impl PodmanBox {
     fn record(&self) -> Result<Record, ProviderError> {
-        self.podman.place.record(self.id)
+        self.podman.records.record(self.id)
     }
 }
 
 impl Running for PodmanBox {
     fn connect(&self) -> Result<Connection, BoxError> {
-        self.podman.place.connect(self.id)
+        self.podman.records.connect(self.id)
     }
 
     fn has_ended(&self) -> bool {
@@ -122,7 +122,7 @@ impl Running for PodmanBox {
         let Held { disk, reserve, .. } = record.held;
         record.held = Held { disk, reserve, ..stead_box::bind_limits(pid, limits) };
         record.warm = true;
-        self.podman.place.write(self.id, &record)?;
+        self.podman.records.write(self.id, &record)?;
         Ok(Arc::new(Self { podman: self.podman.clone(), id: self.id, held: record.held }))
     }
 
@@ -147,8 +147,8 @@ impl Running for PodmanBox {
     fn kill(&self) -> Result<(), ProviderError> {
         let record = self.record()?;
         wait(self.podman.remove_container(&record.container))?;
-        self.podman.place.close(self.id);
-        self.podman.place.write(self.id, &Record { mark: None, over: None, ..record })?;
-        Ok(stead_box::take_off_tree(&self.podman.place.directory(self.id))?)
+        self.podman.records.close(self.id);
+        self.podman.records.write(self.id, &Record { mark: None, over: None, ..record })?;
+        Ok(stead_box::unmount_container_files(&self.podman.records.directory(self.id))?)
     }
 }

@@ -57,12 +57,12 @@ impl Drop for Driven {
 }
 
 /// An answer from Podman.
-pub(super) struct Said {
+pub(super) struct ApiResponse {
     pub(super) status: StatusCode,
     pub(super) body: Value,
 }
 
-impl Said {
+impl ApiResponse {
     /// Podman's own error message.
     pub(super) fn reason(&self) -> String {
         let text = |name: &str| self.body.get(name).and_then(Value::as_str).map(str::to_owned);
@@ -83,7 +83,7 @@ impl Client {
     }
 
     /// The address, for messages.
-    pub(super) fn place(&self) -> String {
+    pub(super) fn address(&self) -> String {
         match &self.address {
             Ok(address) => address.to_string(),
             Err(reason) => reason.clone(),
@@ -95,31 +95,31 @@ impl Client {
         if let Ok(address @ Address::Ssh { .. }) = &self.address {
             self.tunnel.connect(address).await.map_err(|reason| self.unreachable(reason))?;
         }
-        let said = self.within(PING_PATIENCE, Method::GET, "/_ping", None).await?;
-        said.ok().map(drop)
+        let response = self.within(PING_PATIENCE, Method::GET, "/_ping", None).await?;
+        response.ok().map(drop)
     }
 
-    pub(super) async fn get(&self, path: &str) -> Result<Said, ProviderError> {
+    pub(super) async fn get(&self, path: &str) -> Result<ApiResponse, ProviderError> {
         self.within(PATIENCE, Method::GET, path, None).await
     }
 
-    pub(super) async fn post(&self, path: &str, body: Option<Value>) -> Result<Said, ProviderError> {
+    pub(super) async fn post(&self, path: &str, body: Option<Value>) -> Result<ApiResponse, ProviderError> {
         let body = body.map(|body| ("application/json", whole(Bytes::from(body.to_string()))));
         self.within(PATIENCE, Method::POST, path, body).await
     }
 
     /// A POST without a timeout, answered when something has happened.
-    pub(super) async fn post_and_wait(&self, path: &str) -> Result<Said, ProviderError> {
+    pub(super) async fn post_and_wait(&self, path: &str) -> Result<ApiResponse, ProviderError> {
         self.send(Method::POST, path, None).await
     }
 
     /// Uploads a file of any size in pieces.
-    pub(super) async fn send_file(&self, path: &str, file: std::fs::File) -> Result<Said, ProviderError> {
+    pub(super) async fn send_file(&self, path: &str, file: std::fs::File) -> Result<ApiResponse, ProviderError> {
         let body = FileBody::of(file).boxed();
         self.within(FILE_PATIENCE, Method::POST, path, Some(("application/x-tar", body))).await
     }
 
-    pub(super) async fn delete(&self, path: &str) -> Result<Said, ProviderError> {
+    pub(super) async fn delete(&self, path: &str) -> Result<ApiResponse, ProviderError> {
         self.within(PATIENCE, Method::DELETE, path, None).await
     }
 
@@ -129,9 +129,9 @@ impl Client {
         method: Method,
         path: &str,
         body: Option<(&'static str, Body)>,
-    ) -> Result<Said, ProviderError> {
+    ) -> Result<ApiResponse, ProviderError> {
         match tokio::time::timeout(patience, self.send(method, path, body)).await {
-            Ok(said) => said,
+            Ok(response) => response,
             Err(_) => Err(self.unreachable(format!("no answer within {} s", patience.as_secs()))),
         }
     }
@@ -142,8 +142,8 @@ impl Client {
         &self,
         path: &str,
         patience: Duration,
-        mut hear: impl FnMut(&Value),
-    ) -> Result<Said, ProviderError> {
+        mut on_line: impl FnMut(&Value),
+    ) -> Result<ApiResponse, ProviderError> {
         let silent = |_| self.unreachable(format!("no word for {} s", patience.as_secs()));
         let uri = format!("{COMPATIBLE}{path}");
         let (answer, _driven) =
@@ -163,16 +163,16 @@ impl Client {
                 }
                 if let Ok(value) = serde_json::from_slice(&line) {
                     last = value;
-                    hear(&last);
+                    on_line(&last);
                 }
                 line.clear();
             }
         }
         if let Ok(value) = serde_json::from_slice(&line) {
             last = value;
-            hear(&last);
+            on_line(&last);
         }
-        Ok(Said { status, body: last })
+        Ok(ApiResponse { status, body: last })
     }
 
     async fn send(
@@ -180,14 +180,14 @@ impl Client {
         method: Method,
         path: &str,
         body: Option<(&'static str, Body)>,
-    ) -> Result<Said, ProviderError> {
+    ) -> Result<ApiResponse, ProviderError> {
         let (answer, _driven) = self.ask(method, &format!("{API}{path}"), body).await?;
         let status = answer.status();
         let body = Limited::new(answer.into_body(), MOST_ANSWER).collect().await;
         let body = body.map_err(|error| self.unreachable(error.to_string()))?.to_bytes();
         // Some answers are several JSON values, and some are plain text.
         let body = serde_json::from_slice(&body).unwrap_or_else(|_| String::from_utf8_lossy(&body).into_owned().into());
-        Ok(Said { status, body })
+        Ok(ApiResponse { status, body })
     }
 
     async fn ask(
@@ -228,7 +228,7 @@ impl Client {
     }
 
     fn unreachable(&self, reason: String) -> ProviderError {
-        ProviderError::PodmanUnreachable { place: self.place(), reason }
+        ProviderError::PodmanUnreachable { address: self.address(), reason }
     }
 }
 

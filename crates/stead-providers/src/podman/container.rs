@@ -7,8 +7,8 @@ use std::{fs, io};
 use hyper::StatusCode;
 use serde_json::{Value, json};
 use stead_box::build::{
-    GATE, HIDDEN_OF_PROC, INIT, ON_THE_HOST, OPEN_FILES, PLACES, PSEUDO_TERMINALS, SHARED_MESSAGE_QUEUE_BYTES,
-    SHARED_QUEUED_SIGNALS, TREES,
+    COMPARED_TREES, CONTAINER_MOUNTS, GATE, HIDDEN_OF_PROC, HOST_MOUNTS, INIT, OPEN_FILES, PSEUDO_TERMINALS,
+    SHARED_MESSAGE_QUEUE_BYTES, SHARED_QUEUED_SIGNALS,
 };
 use stead_box::{AGENT_ID, HOME, Limits, RANGE_LENGTH, WORKSPACE};
 use stead_core::WorkspaceId;
@@ -153,12 +153,12 @@ impl Container<'_> {
                 ]
             }
             Files::OnTheHost => {
-                let mounts = self.directory.join(ON_THE_HOST);
-                PLACES.iter().map(|(name, path)| bind_all(&mounts.join(name), path)).collect()
+                let mounts = self.directory.join(HOST_MOUNTS);
+                CONTAINER_MOUNTS.iter().map(|(name, path)| bind_all(&mounts.join(name), path)).collect()
             }
             Files::Furnished => {
                 let empty = self.directory.join(EMPTY);
-                PLACES.iter().map(|(_, path)| bind(&empty, path, "ro")).collect()
+                CONTAINER_MOUNTS.iter().map(|(_, path)| bind(&empty, path, "ro")).collect()
             }
         }
     }
@@ -184,7 +184,7 @@ fn bind(source: &Path, destination: &str, access: &str) -> Value {
 
 /// A bind mount that includes the mounts below the source.
 fn bind_all(source: &Path, destination: &str) -> Value {
-    let access = if destination == TREES { "ro" } else { "rw" };
+    let access = if destination == COMPARED_TREES { "ro" } else { "rw" };
     let options = ["rbind", access, "nosuid", "nodev"];
     json!({"type": "bind", "source": source, "destination": destination, "options": options})
 }
@@ -276,14 +276,14 @@ pub(super) async fn remove(client: &Client, own: &Own) -> Result<(), ProviderErr
     }
     let mut attempts = 0;
     loop {
-        let said = client.delete(&format!("/containers/{}?force=true&timeout=0", escaped(&own.id))).await?;
-        if said.status.is_success() || said.status == StatusCode::NOT_FOUND {
+        let response = client.delete(&format!("/containers/{}?force=true&timeout=0", escaped(&own.id))).await?;
+        if response.status.is_success() || response.status == StatusCode::NOT_FOUND {
             return Ok(());
         }
         attempts += 1;
         // An ending process keeps its mounts busy for a moment, and Podman gives up at once.
         if attempts >= BUSY_ATTEMPTS {
-            return Err(ProviderError::Podman { reason: said.reason() });
+            return Err(ProviderError::Podman { reason: response.reason() });
         }
         tokio::time::sleep(BUSY_PAUSE.min(FIRST_PAUSE * attempts)).await;
     }

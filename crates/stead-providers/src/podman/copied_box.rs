@@ -1,4 +1,4 @@
-//! The [`BoxHome`](crate::guest::BoxHome) of a Podman box whose tree is copied.
+//! The [`GuestBox`](crate::guest::GuestBox) of a Podman box whose tree is copied.
 
 use std::fs::{self, File};
 use std::io;
@@ -17,18 +17,18 @@ use stead_fs::patch::Patch;
 use super::box_records::{self, BoxRecords};
 use crate::contract::error::ProviderError;
 use crate::contract::workspace::PointOrder;
-use crate::guest::{BoxHome, Fill, HostMounts, Looked, Scratch, TarStore, stamp_of, tars};
+use crate::guest::{Fill, GuestBox, HostMounts, Looked, Scratch, TarStore, stamp_of, tars};
 use crate::overlay::layer_store::{Layer, LayerKey, LayerSlot};
 
 pub(super) struct CopiedBox {
     pub(super) id: WorkspaceId,
-    pub(super) place: Arc<BoxRecords>,
+    pub(super) records: Arc<BoxRecords>,
     pub(super) enforced_limits: Vec<LimitKind>,
     pub(super) made: BoxFacts,
     pub(super) started_anew: bool,
 }
 
-impl BoxHome for CopiedBox {
+impl GuestBox for CopiedBox {
     fn provider(&self) -> ProviderName {
         ProviderName::Podman
     }
@@ -42,7 +42,7 @@ impl BoxHome for CopiedBox {
     }
 
     fn connect(&self) -> Result<Connection, BoxError> {
-        self.place.connect(self.id)
+        self.records.connect(self.id)
     }
 
     fn started_anew(&self) -> bool {
@@ -50,7 +50,7 @@ impl BoxHome for CopiedBox {
     }
 
     fn scratch(&self) -> &Scratch {
-        self.place.scratch()
+        self.records.scratch()
     }
 
     fn prepare_layer(&self, key: LayerKey) -> Result<LayerSlot, ProviderError> {
@@ -65,7 +65,7 @@ impl BoxHome for CopiedBox {
         tars::fill(self, fill)
     }
 
-    fn place(&self, _path: &str, _text: &str) -> Result<bool, ProviderError> {
+    fn write_text(&self, _path: &str, _text: &str) -> Result<bool, ProviderError> {
         Ok(false)
     }
 
@@ -103,12 +103,12 @@ impl BoxHome for CopiedBox {
     }
 
     fn snapshots(&self) -> Result<Vec<SnapshotId>, ProviderError> {
-        Ok(self.place.snapshots(self.id).map_err(BoxError::Lost)?)
+        Ok(self.records.snapshots(self.id).map_err(BoxError::Lost)?)
     }
 
     fn forget(&self, snapshots: &[SnapshotId]) -> Result<(), ProviderError> {
         for snapshot in snapshots {
-            let path = self.place.snapshot(self.id, &snapshot.to_string()).map_err(BoxError::Lost)?;
+            let path = self.records.snapshot(self.id, &snapshot.to_string()).map_err(BoxError::Lost)?;
             match fs::remove_file(path) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(BoxError::Lost(error).into()),
                 _ => {}
@@ -128,7 +128,7 @@ impl BoxHome for CopiedBox {
 
 impl TarStore for CopiedBox {
     fn keep(&self, name: &str, write: &mut dyn FnMut(&File) -> Result<(), BoxError>) -> Result<(), BoxError> {
-        let path = self.place.snapshot(self.id, name).map_err(BoxError::Lost)?;
+        let path = self.records.snapshot(self.id, name).map_err(BoxError::Lost)?;
         let new = path.with_extension("tar.new");
         let file = File::create(&new).map_err(BoxError::Lost)?;
         write(&file)?;
@@ -139,10 +139,10 @@ impl TarStore for CopiedBox {
     }
 
     fn kept(&self, name: &str) -> io::Result<File> {
-        self.place.snapshot(self.id, name).and_then(File::open)
+        self.records.snapshot(self.id, name).and_then(File::open)
     }
 
     fn find_snapshot(&self, snapshot: SnapshotId) -> io::Result<Option<File>> {
-        self.place.find_snapshot(snapshot)
+        self.records.find_snapshot(snapshot)
     }
 }

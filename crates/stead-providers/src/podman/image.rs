@@ -68,11 +68,11 @@ pub(super) fn pinned(reference: &str, digest: &str) -> String {
 }
 
 pub(super) async fn look(client: &Client, reference: &str) -> Result<Option<Image>, ProviderError> {
-    let said = client.get(&format!("/images/{}/json", escaped(reference))).await?;
-    if said.status == StatusCode::NOT_FOUND {
+    let response = client.get(&format!("/images/{}/json", escaped(reference))).await?;
+    if response.status == StatusCode::NOT_FOUND {
         return Ok(None);
     }
-    let body = said.ok()?;
+    let body = response.ok()?;
     let text = |name: &str| body.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     let (id, digest) = (text("Id"), text("Digest"));
     let digest = if digest.is_empty() { format!("sha256:{id}") } else { digest };

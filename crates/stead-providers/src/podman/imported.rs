@@ -50,11 +50,11 @@ impl PodmanProvider {
     }
 
     async fn give(&self, held: &HeldImage, name: &str) -> Result<(), ProviderError> {
-        let (place, root) = (self.podman.place.clone(), self.images.root(held)?);
+        let (records, root) = (self.podman.records.clone(), self.images.root(held)?);
         let tar = off_thread(move || {
             let unpacked = |source| ProviderError::Bundle { source };
             let io = |error| unpacked(ArchiveError::Io(error));
-            let mut tar: File = place.scratch().file().map_err(io)?;
+            let mut tar: File = records.scratch().file().map_err(io)?;
             let files = DiskFs::open(&root).map_err(io)?;
             archive::export_tar(&files, &WorkspacePath::root(), &mut tar).map_err(unpacked)?;
             tar.rewind().map_err(io)?;

@@ -34,7 +34,7 @@ impl Podman {
         for (workspace, own) in container::of_instance(&self.client, &self.config.instance).await? {
             // A container that belongs to a workspace has a directory, because a start makes the
             // directory first.
-            if !self.place.directory(workspace).exists() {
+            if !self.records.directory(workspace).exists() {
                 tracing::warn!(%workspace, "removing a container that belongs to no workspace");
                 container::remove(&self.client, &own).await?;
             }

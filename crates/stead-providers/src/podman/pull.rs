@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use super::client::{Client, escaped};
 use super::image::missing;
 use crate::contract::error::ProviderError;
-use crate::contract::provider::{Progress, Tell};
+use crate::contract::provider::{OnProgress, Progress};
 
 /// Timeout between two lines. Podman prints nothing while it unpacks, and a layer can be large.
 const SILENCE: Duration = Duration::from_secs(600);
@@ -30,7 +30,7 @@ const UNKNOWN: [&str; 3] = ["manifest unknown", "name unknown", "repository name
 #[derive(Debug, Clone)]
 enum News {
     Progress(Progress),
-    Ended(Result<(), Refused>),
+    Finished(Result<(), Refused>),
 }
 
 #[derive(Debug, Clone)]
@@ -50,7 +50,7 @@ impl Pulls {
         self: &Arc<Self>,
         client: &Arc<Client>,
         reference: &str,
-        tell: Tell<'_>,
+        on_progress: OnProgress<'_>,
     ) -> Result<(), ProviderError> {
         if !names_a_registry(reference) {
             let why = "Podman has no image of that name, and it cannot be fetched: it names no registry, as docker.io/library/NAME does";
@@ -60,10 +60,10 @@ impl Pulls {
         loop {
             let now = news.borrow_and_update().clone();
             match now {
-                News::Progress(progress) => tell(progress),
-                News::Ended(Ok(())) => return Ok(()),
-                News::Ended(Err(Refused::Missing(reason))) => return Err(missing(reference, &reason)),
-                News::Ended(Err(Refused::Failed(reason))) => {
+                News::Progress(progress) => on_progress(progress),
+                News::Finished(Ok(())) => return Ok(()),
+                News::Finished(Err(Refused::Missing(reason))) => return Err(missing(reference, &reason)),
+                News::Finished(Err(Refused::Failed(reason))) => {
                     return Err(ProviderError::Pull { image: reference.to_owned(), reason });
                 }
             }
@@ -73,20 +73,20 @@ impl Pulls {
 
     /// Joins the running pull of this reference, or starts one.
     fn join(self: &Arc<Self>, client: &Arc<Client>, reference: &str) -> watch::Receiver<News> {
-        let mut under_way = self.under_way();
-        if let Some(sender) = under_way.get(reference) {
+        let mut running = self.running();
+        if let Some(sender) = running.get(reference) {
             return sender.subscribe();
         }
         let (sender, news) = watch::channel(News::Progress(Tally::default().progress()));
         let sender = Arc::new(sender);
-        under_way.insert(reference.to_owned(), sender.clone());
+        running.insert(reference.to_owned(), sender.clone());
         let (pulls, client, reference) = (self.clone(), client.clone(), reference.to_owned());
         tokio::spawn(async move {
             tokio::select! {
                 ended = pull(&client, &reference, &sender) => {
-                    let mut under_way = pulls.under_way();
-                    under_way.remove(&reference);
-                    sender.send_replace(News::Ended(ended));
+                    let mut running = pulls.running();
+                    running.remove(&reference);
+                    sender.send_replace(News::Finished(ended));
                 }
                 () = pulls.forsaken(&reference, &sender) => {}
             }
@@ -99,15 +99,15 @@ impl Pulls {
     async fn forsaken(&self, reference: &str, sender: &watch::Sender<News>) {
         loop {
             sender.closed().await;
-            let mut under_way = self.under_way();
+            let mut running = self.running();
             if sender.receiver_count() == 0 {
-                under_way.remove(reference);
+                running.remove(reference);
                 return;
             }
         }
     }
 
-    fn under_way(&self) -> MutexGuard<'_, HashMap<String, Arc<watch::Sender<News>>>> {
+    fn running(&self) -> MutexGuard<'_, HashMap<String, Arc<watch::Sender<News>>>> {
         // Only whole entries are inserted and removed, so a panic cannot leave the map
         // inconsistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -115,21 +115,21 @@ impl Pulls {
 }
 
 async fn pull(client: &Client, reference: &str, news: &watch::Sender<News>) -> Result<(), Refused> {
-    let (mut tally, mut told, mut percent) = (Tally::default(), Instant::now(), 0);
+    let (mut tally, mut last_report, mut percent) = (Tally::default(), Instant::now(), 0);
     let path = format!("/images/create?fromImage={}", escaped(reference));
     let followed = client.follow(&path, SILENCE, |line| {
-        tally.hear(line);
+        tally.add(line);
         let pause = if tally.percent == percent { LONG_PAUSE } else { PAUSE };
-        if told.elapsed() >= pause {
-            (told, percent) = (Instant::now(), tally.percent);
+        if last_report.elapsed() >= pause {
+            (last_report, percent) = (Instant::now(), tally.percent);
             news.send_replace(News::Progress(tally.progress()));
         }
     });
-    let said = followed.await.map_err(|error| Refused::Failed(error.to_failure().message))?;
-    let reason = match said.body.get("error").and_then(Value::as_str) {
+    let response = followed.await.map_err(|error| Refused::Failed(error.to_failure().message))?;
+    let reason = match response.body.get("error").and_then(Value::as_str) {
         Some(reason) => reason.to_owned(),
-        None if said.status.is_success() => return Ok(()),
-        None => said.reason(),
+        None if response.status.is_success() => return Ok(()),
+        None => response.reason(),
     };
     Err(match UNKNOWN.iter().any(|word| reason.contains(word)) {
         true => Refused::Missing(reason),
@@ -159,7 +159,7 @@ struct Part {
 }
 
 impl Tally {
-    fn hear(&mut self, line: &Value) {
+    fn add(&mut self, line: &Value) {
         let text = |name: &str| line.get(name).and_then(Value::as_str).unwrap_or_default();
         let (id, status) = (text("id"), text("status"));
         // Manifests have a few hundred parts at most; further ones are not counted.
@@ -210,25 +210,25 @@ mod tests {
     fn parts_are_counted_and_the_percentage_never_falls() {
         let mut tally = Tally::default();
         let down = |id: &str, current: u64, total: u64| json!({"id": id, "status": "Downloading", "progressDetail": {"current": current, "total": total}});
-        tally.hear(&json!({"id": "a", "status": "Pulling fs layer", "progressDetail": {}}));
-        tally.hear(&down("a", 1_500_000, 2_000_000));
+        tally.add(&json!({"id": "a", "status": "Pulling fs layer", "progressDetail": {}}));
+        tally.add(&down("a", 1_500_000, 2_000_000));
         assert_eq!(
             (tally.progress().percent, tally.progress().detail.as_str()),
             (75, "1.5 MB of 2.0 MB, 0 of 1 parts")
         );
-        tally.hear(&down("b", 0, 6_000_000));
+        tally.add(&down("b", 0, 6_000_000));
         assert_eq!(
             (tally.progress().percent, tally.progress().detail.as_str()),
             (75, "1.5 MB of 8.0 MB, 0 of 2 parts")
         );
-        tally.hear(&json!({"id": "a", "status": "Download complete", "progressDetail": {}}));
-        tally.hear(&down("b", 9_000_000, 6_000_000));
+        tally.add(&json!({"id": "a", "status": "Download complete", "progressDetail": {}}));
+        tally.add(&down("b", 9_000_000, 6_000_000));
         assert_eq!(
             (tally.progress().percent, tally.progress().detail.as_str()),
             (99, "8.0 MB of 8.0 MB, 1 of 2 parts")
         );
-        tally.hear(&json!({"error": "x"}));
-        tally.hear(&json!("words"));
+        tally.add(&json!({"error": "x"}));
+        tally.add(&json!("words"));
         assert_eq!(tally.parts.len(), 2);
     }
 

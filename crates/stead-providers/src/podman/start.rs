@@ -7,17 +7,17 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use stead_box::build::{HandOver, TreeOrder, TreeTo};
+use stead_box::build::{ContainerMountOrder, HandOver, MountTarget};
 use stead_box::{BoxError, BoxSpec, Gate, Guest, Held, Ids, LayerSpec, Limits, ProcessMark, Switchboard, Volume};
 use stead_core::WorkspaceId;
 use stead_core::command::CreateOrder;
 
+use super::abandoned_containers::AbandonedContainers;
 use super::box_records::{self, BoxRecords, Record};
 use super::boxes::wait;
 use super::client::{Client, escaped};
 use super::container::{self, BUSY_ATTEMPTS, BUSY_PAUSE, Container, Files, Found};
 use super::image::Image;
-use super::late_containers::LateContainers;
 use super::{PodmanConfig, Trees};
 use crate::contract::error::ProviderError;
 use crate::guest::off_thread;
@@ -29,11 +29,11 @@ const START_PATIENCE: Duration = Duration::from_secs(30);
 pub(super) struct Podman {
     pub(super) config: PodmanConfig,
     pub(super) client: Arc<Client>,
-    pub(super) place: Arc<BoxRecords>,
-    pub(super) late: Arc<LateContainers>,
+    pub(super) records: Arc<BoxRecords>,
+    pub(super) abandoned: Arc<AbandonedContainers>,
     pub(super) workspaces: Arc<Workspaces>,
     /// Set once an overlay was mounted successfully on this host.
-    pub(super) shares: OnceLock<()>,
+    pub(super) overlay_tested: OnceLock<()>,
     /// Set once the search for orphaned containers has started.
     pub(super) orphans_sought: OnceLock<()>,
 }
@@ -47,17 +47,17 @@ impl Podman {
 
     /// Checks whether overlays can be mounted on this host, and repeats the test until it succeeds.
     /// The error is the reason. May block.
-    pub(super) fn shares(&self) -> Result<(), String> {
+    pub(super) fn supports_overlay(&self) -> Result<(), String> {
         if self.config.trees == Trees::Copied {
             return Err("this server is told to copy".to_owned());
         }
         if !stead_box::runs_as_root() {
             return Err("only root can mount layers for Podman".to_owned());
         }
-        if self.shares.get().is_none() {
-            let order = TreeOrder { spec: self.trial(), to: TreeTo::Nowhere };
-            stead_box::lay_tree(&self.config.init, &order).map_err(|error| error.to_string())?;
-            let _ = self.shares.set(());
+        if self.overlay_tested.get().is_none() {
+            let order = ContainerMountOrder { spec: self.trial(), to: MountTarget::Nowhere };
+            stead_box::mount_container_files(&self.config.init, &order).map_err(|error| error.to_string())?;
+            let _ = self.overlay_tested.set(());
         }
         Ok(())
     }
@@ -86,27 +86,27 @@ impl Podman {
 
     /// Makes everything of a box but its container, and writes its record.
     pub(super) fn set_aside(&self, order: &CreateOrder, image: Image) -> Result<Record, ProviderError> {
-        let (id, place, config) = (order.workspace, &self.place, &self.config);
-        place.check().map_err(|error| box_records::host("make", &config.home, error))?;
-        let layered = self.shares().is_ok();
-        let first_uid = if layered {
-            let lineage = self.workspaces.reserve(id, |place| {
-                let ids = if self.is_of_this_kernel() { place.take_ids(id)? } else { Ids::Range { first: 0 } };
-                Ok(Lineage::new(&place.instance, ids))
+        let (id, records, config) = (order.workspace, &self.records, &self.config);
+        records.check().map_err(|error| box_records::host("make", &config.home, error))?;
+        let overlay = self.supports_overlay().is_ok();
+        let first_uid = if overlay {
+            let lineage = self.workspaces.reserve(id, |directories| {
+                let ids = if self.is_of_this_kernel() { directories.take_ids(id)? } else { Ids::Range { first: 0 } };
+                Ok(Lineage::new(&directories.instance, ids))
             })?;
             match lineage.ids {
                 Ids::Range { first } => Some(first),
                 Ids::Own => None,
             }
         } else {
-            place.make(id)?;
-            if self.is_of_this_kernel() { place.take_uids(id)? } else { place.own_uids() }
+            records.make(id)?;
+            if self.is_of_this_kernel() { records.take_uids(id)? } else { records.own_uids() }
         };
-        let container = place.container(id);
-        let record = Record { layered, ..Record::new(config.instance.clone(), container, image, first_uid) };
-        place.write(id, &record)?;
-        if !layered {
-            place.volume(&place.directory(id), &limits(order), first_uid)?;
+        let container = records.container(id);
+        let record = Record { overlay, ..Record::new(config.instance.clone(), container, image, first_uid) };
+        records.write(id, &record)?;
+        if !overlay {
+            records.volume(&records.directory(id), &limits(order), first_uid)?;
         }
         Ok(record)
     }
@@ -120,10 +120,10 @@ impl Podman {
         tree: Option<BoxSpec>,
     ) -> Result<Record, ProviderError> {
         let id = order.workspace;
-        self.late
+        self.abandoned
             .forget(&record.container)
             .map_err(|error| box_records::host("write below", &self.config.home, error))?;
-        let (directory, mut limits) = (self.place.directory(id), limits(order));
+        let (directory, mut limits) = (self.records.directory(id), limits(order));
         if !self.is_of_this_kernel() {
             // The host would count gVisor's own threads. The session reports that this limit does
             // not hold.
@@ -137,7 +137,7 @@ impl Podman {
             Some(_) => Files::OnTheHost,
         };
         let (laid, tree) = match tree {
-            Some(spec) if files == Files::OnTheHost => (Some(self.lay(spec, TreeTo::Host).await?), None),
+            Some(spec) if files == Files::OnTheHost => (Some(self.lay(spec, MountTarget::Host).await?), None),
             tree => (None, tree),
         };
         self.ask_for(order, &mut record, &limits, files).await?;
@@ -158,23 +158,23 @@ impl Podman {
             record.held.reserve = laid.map(|laid| laid.reserve).unwrap_or_default();
             record.held.disk = match laid {
                 Some(laid) => laid.disk,
-                None => has_volume && guest.pid.is_some_and(|pid| self.place.volume_holds(&directory, pid)),
+                None => has_volume && guest.pid.is_some_and(|pid| self.records.volume_holds(&directory, pid)),
             };
             guest
         } else {
             let (guest, board) = self.admit_dialling(&record, gate, hand_over, limits).await?;
             record.dial = Some(board.secret().to_owned());
-            self.place.keep(id, board);
+            self.records.keep(id, board);
             record.held = guest.held;
             record.held.reserve = laid.map(|laid| laid.reserve).unwrap_or_default();
             record.held.disk =
-                laid.map_or_else(|| has_volume && self.place.volume_is_apart(&directory), |laid| laid.disk);
+                laid.map_or_else(|| has_volume && self.records.volume_is_apart(&directory), |laid| laid.disk);
             guest
         };
         record.pid = guest.pid;
-        let (place, kept, config) = (self.place.clone(), record.clone(), self.config.clone());
+        let (records, kept, config) = (self.records.clone(), record.clone(), self.config.clone());
         off_thread(move || {
-            place.write(id, &kept)?;
+            records.write(id, &kept)?;
             Ok(stead_box::ensure_keeper(&config.init, &config.home)?)
         })
         .await?;
@@ -182,11 +182,11 @@ impl Podman {
     }
 
     /// Mounts the files of a tree.
-    async fn lay(&self, spec: BoxSpec, to: TreeTo) -> Result<Held, ProviderError> {
+    async fn lay(&self, spec: BoxSpec, to: MountTarget) -> Result<Held, ProviderError> {
         let init = self.config.init.clone();
         off_thread(move || {
-            stead_box::take_off_tree(&spec.directory)?;
-            Ok(stead_box::lay_tree(&init, &TreeOrder { spec, to })?)
+            stead_box::unmount_container_files(&spec.directory)?;
+            Ok(stead_box::mount_container_files(&init, &ContainerMountOrder { spec, to })?)
         })
         .await
     }
@@ -200,7 +200,7 @@ impl Podman {
         files: Files,
     ) -> Result<(), ProviderError> {
         let seccomp = self.seccomp_profile()?;
-        let directory = self.place.directory(order.workspace);
+        let directory = self.records.directory(order.workspace);
         let wanted = Container {
             name: &record.container,
             instance: &self.config.instance,
@@ -231,10 +231,10 @@ impl Podman {
     async fn create_container(&self, name: &str, order: serde_json::Value) -> Result<(), ProviderError> {
         let mut attempts = 0;
         loop {
-            let said = self.client.post("/containers/create", Some(order.clone())).await?;
+            let response = self.client.post("/containers/create", Some(order.clone())).await?;
             attempts += 1;
-            if said.status.is_success() || attempts >= BUSY_ATTEMPTS || !said.reason().contains("in use") {
-                return said.ok().map(drop);
+            if response.status.is_success() || attempts >= BUSY_ATTEMPTS || !response.reason().contains("in use") {
+                return response.ok().map(drop);
             }
             match container::find(&self.client, &self.config.instance, name).await? {
                 Found::Ours(own) => container::remove(&self.client, &own).await?,
@@ -262,12 +262,18 @@ impl Podman {
                     // This may fail without root. The session then reports that boxes share the
                     // kernel's per-user limits.
                     if let Some(mark) = marked.clone() {
-                        let _ = stead_box::lay_tree(&init, &TreeOrder { spec: trial, to: TreeTo::Counted(mark) });
+                        let _ = stead_box::mount_container_files(
+                            &init,
+                            &ContainerMountOrder { spec: trial, to: MountTarget::Counted(mark) },
+                        );
                     }
                     return Ok(());
                 };
                 let mark = marked.clone().ok_or(BoxError::Gone { reason: "its first process cannot be told" })?;
-                laid = Some(stead_box::lay_tree(&init, &TreeOrder { spec, to: TreeTo::NewBox(mark) })?);
+                laid = Some(stead_box::mount_container_files(
+                    &init,
+                    &ContainerMountOrder { spec, to: MountTarget::NewBox(mark) },
+                )?);
                 Ok(())
             })?;
             Ok((guest, marked, laid))
@@ -317,19 +323,19 @@ impl Podman {
     /// Removes everything of a box, beginning with its container. May block.
     pub(super) fn sweep(&self, id: WorkspaceId) -> Result<(), ProviderError> {
         self.workspaces.remove_after(id, || {
-            // Read the record under the turn: a start that held the turn may have made a new
+            // Read the record under the lock: a start that held the lock may have made a new
             // container.
-            if let Some(record) = self.place.read(id)? {
+            if let Some(record) = self.records.read(id)? {
                 if record.runtime.is_none() {
-                    let noted = self.late.note(&record.container);
+                    let noted = self.abandoned.note(&record.container);
                     noted.map_err(|error| box_records::host("write below", &self.config.home, error))?;
                 }
                 wait(self.remove_container(&record.container))?;
             }
-            let directory = self.place.directory(id);
-            self.place.close(id);
+            let directory = self.records.directory(id);
+            self.records.close(id);
             stead_box::unmount_volume(&directory)?;
-            Ok(stead_box::take_off_tree(&directory)?)
+            Ok(stead_box::unmount_container_files(&directory)?)
         })
     }
 

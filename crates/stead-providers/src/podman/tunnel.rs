@@ -60,8 +60,8 @@ impl Tunnel {
             command.arg("-i").arg(identity).args(["-o", "IdentitiesOnly=yes"]);
         }
         command.arg("-L").arg(format!("{}:{}", self.socket.display(), socket.display()));
-        let place = user.as_ref().map_or_else(|| host.clone(), |user| format!("{user}@{host}"));
-        command.arg("--").arg(place);
+        let destination = user.as_ref().map_or_else(|| host.clone(), |user| format!("{user}@{host}"));
+        command.arg("--").arg(destination);
         let spawned =
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).kill_on_drop(true).spawn();
         let mut child = spawned.map_err(|error| format!("cannot start ssh: {error}"))?;

@@ -176,8 +176,8 @@ impl<'a> Exchange<'a> {
         }
         let objects = self.mirrors.lfs_objects(source, resolved, &self.watcher).await;
         for object in objects.map_err(|error| failure(&error))? {
-            if !self.inside.holds(&object.place, object.size).await {
-                self.inside.put(&object.place, object.open().map_err(|error| failure(&error))?).await?;
+            if !self.inside.holds(&object.workspace_path, object.size).await {
+                self.inside.put(&object.workspace_path, object.open().map_err(|error| failure(&error))?).await?;
             }
         }
         Ok(())
@@ -199,7 +199,7 @@ impl<'a> Exchange<'a> {
         }
         let lacking = self.mirrors.lacking(source, to.as_str(), &files, &self.watcher).await;
         for upload in lacking.map_err(|error| failure(&error))? {
-            let content = self.inside.take(&upload.place(), upload.size()).await?;
+            let content = self.inside.take(&upload.workspace_path(), upload.size()).await?;
             let content = content.ok_or_else(|| failure(&upload.absent()))?;
             upload.send(content).await.map_err(|error| failure(&error))?;
         }

@@ -27,7 +27,7 @@ const INDEX: &str = "index.json";
 const DOCKER: &str = "manifest.json";
 
 /// Offset and length of each file in the archive.
-type Places = BTreeMap<Vec<u8>, (u64, u64)>;
+type MemberOffsets = BTreeMap<Vec<u8>, (u64, u64)>;
 
 #[derive(Deserialize)]
 struct Index {
@@ -75,17 +75,17 @@ pub(super) struct Found {
 
 /// Reads the image of an OCI archive; `None` if the archive is not one.
 pub(super) fn read(archive: &mut dyn ReadSeek, limits: &ArchiveLimits) -> Result<Option<Found>, ArchiveError> {
-    let places = places(archive, limits)?;
-    let has = |name: &str| places.contains_key(name.as_bytes());
+    let offsets = offsets(archive, limits)?;
+    let has = |name: &str| offsets.contains_key(name.as_bytes());
     if !has(LAYOUT) || !has(INDEX) {
-        if has(DOCKER) && is_docker(archive, &places) {
+        if has(DOCKER) && is_docker(archive, &offsets) {
             let reason =
                 "it is in Docker's own format; save the image as an OCI archive (podman save --format oci-archive)";
             return Err(damaged(reason));
         }
         return Ok(None);
     }
-    let mut oci = Oci { archive, places };
+    let mut oci = Oci { archive, offsets };
     let manifest = oci.manifest()?;
     let digest = manifest.digest()?;
     let Manifest { config, layers } = oci.document(&manifest)?;
@@ -101,41 +101,41 @@ pub(super) fn read(archive: &mut dyn ReadSeek, limits: &ArchiveLimits) -> Result
 }
 
 /// Returns true for Docker's own format: its document is a list of configurations with layers.
-fn is_docker(archive: &mut dyn ReadSeek, places: &Places) -> bool {
-    let Some((start, length)) = places.get(DOCKER.as_bytes()) else { return false };
+fn is_docker(archive: &mut dyn ReadSeek, offsets: &MemberOffsets) -> bool {
+    let Some((start, length)) = offsets.get(DOCKER.as_bytes()) else { return false };
     let mut text = Vec::new();
     let read = Section::new(archive, *start, (*length).min(MAX_DOCUMENT)).read_to_end(&mut text);
     let document: Option<serde_json::Value> = read.ok().and_then(|_| serde_json::from_slice(&text).ok());
     document.is_some_and(|document| document.pointer("/0/Layers").is_some())
 }
 
-fn places(archive: &mut dyn ReadSeek, limits: &ArchiveLimits) -> Result<Places, ArchiveError> {
+fn offsets(archive: &mut dyn ReadSeek, limits: &ArchiveLimits) -> Result<MemberOffsets, ArchiveError> {
     archive.seek(SeekFrom::Start(0))?;
-    let mut places = Places::new();
+    let mut offsets = MemberOffsets::new();
     let mut tar = TarReader::new(BufReader::with_capacity(256 << 10, archive));
     while let Some(member) = tar.next_member()? {
-        if places.len() > limits.entries {
+        if offsets.len() > limits.entries {
             return Err(ArchiveError::TooMany { limit: limits.entries });
         }
         // A sparse file is not stored in one piece, so it cannot be read as a section. No tool
         // writes blobs that way.
         if member.kind == EntryType::Regular && member.sparse.is_none() {
             let name = member.name.strip_prefix(b"./").unwrap_or(&member.name).to_vec();
-            places.insert(name, (member.stored_at, member.size));
+            offsets.insert(name, (member.stored_at, member.size));
         }
     }
-    Ok(places)
+    Ok(offsets)
 }
 
 struct Oci<'a> {
     archive: &'a mut dyn ReadSeek,
-    places: Places,
+    offsets: MemberOffsets,
 }
 
 impl Oci<'_> {
     /// Finds the manifest for this machine, through nested indexes.
     fn manifest(&mut self) -> Result<Descriptor, ArchiveError> {
-        let (start, length) = self.places[INDEX.as_bytes()];
+        let (start, length) = self.offsets[INDEX.as_bytes()];
         let mut index: Index = self.parse(start, length)?;
         for _ in 0..MAX_INDEXES {
             let found = choose(index.manifests)?;
@@ -174,8 +174,8 @@ impl Oci<'_> {
     fn blob(&mut self, descriptor: &Descriptor) -> Result<(u64, u64), ArchiveError> {
         let expected = descriptor.digest()?;
         let name = format!("blobs/sha256/{}", expected.to_hex());
-        let place = self.places.get(name.as_bytes()).copied();
-        let (start, length) = place.ok_or_else(|| damaged(format!("the blob {expected} is not in it")))?;
+        let offset = self.offsets.get(name.as_bytes()).copied();
+        let (start, length) = offset.ok_or_else(|| damaged(format!("the blob {expected} is not in it")))?;
         let actual = hash_reader(&mut Section::new(self.archive, start, length))?;
         if actual != expected {
             return Err(ArchiveError::Digest { expected, actual });

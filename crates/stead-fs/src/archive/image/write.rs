@@ -9,7 +9,7 @@ use super::super::{ArchiveError, Body};
 use super::merge::{Node, Source, Tree};
 use super::{Image, Written};
 use crate::disk::DiskFs;
-use crate::entry::Permission;
+use crate::filesystem::entry::Permission;
 use crate::filesystem::{Content, Filesystem, WriteMode};
 use crate::path::WorkspacePath;
 

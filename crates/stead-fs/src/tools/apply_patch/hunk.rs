@@ -4,7 +4,7 @@
 //! because models copy text imprecisely. Unchanged lines keep the file's own text.
 
 use super::super::ToolError;
-use super::parse::{Hunk, Line};
+use super::parse::{Hunk, HunkLine};
 
 /// Comparisons of two lines, the strictest first.
 const ALIKE: [fn(&str, &str) -> bool; 3] =
@@ -19,14 +19,14 @@ pub(super) fn apply(content: &[u8], hunks: &[Hunk<'_>]) -> Result<String, ToolEr
     let mut made = Made { text: String::with_capacity(text.len()), end };
     let mut next = 0;
     for hunk in hunks {
-        let (from, old) = place(&lines, next, hunk)?;
+        let (from, old) = locate(&lines, next, hunk)?;
         whole[next..from].iter().for_each(|line| made.keep(line));
         let mut kept = whole[from..from + old].iter();
         for line in &hunk.lines {
             match line {
-                Line::Comes(text) => made.add(text),
-                Line::Goes(_) => drop(kept.next()),
-                Line::Stays(_) => kept.next().into_iter().for_each(|line| made.keep(line)),
+                HunkLine::Comes(text) => made.add(text),
+                HunkLine::Goes(_) => drop(kept.next()),
+                HunkLine::Stays(_) => kept.next().into_iter().for_each(|line| made.keep(line)),
             }
         }
         next = from + old;
@@ -66,11 +66,11 @@ fn without_end(line: &str) -> &str {
 }
 
 /// Finds the first of a hunk's old lines, and returns how many there are.
-fn place(lines: &[&str], mut from: usize, hunk: &Hunk<'_>) -> Result<(usize, usize), ToolError> {
+fn locate(lines: &[&str], mut from: usize, hunk: &Hunk<'_>) -> Result<(usize, usize), ToolError> {
     for above in &hunk.above {
         from = find(lines, from, &[above], From::Next).ok_or_else(|| missing("the line", &[above]))? + 1;
     }
-    let old: Vec<&str> = hunk.lines.iter().filter_map(Line::old).collect();
+    let old: Vec<&str> = hunk.lines.iter().filter_map(HunkLine::old).collect();
     if old.is_empty() {
         // The hunk has no old lines: insert below the named line, or at the end.
         let at = if hunk.above.is_empty() || hunk.at_end { lines.len() } else { from };
@@ -110,7 +110,7 @@ fn missing(what: &str, lines: &[&str]) -> ToolError {
         .hinting("read the file again; lines must be copied as they are, with what stays before and after a change")
 }
 
-impl<'a> Line<'a> {
+impl<'a> HunkLine<'a> {
     /// The line, if the file must contain it.
     const fn old(&self) -> Option<&'a str> {
         match self {

@@ -33,12 +33,12 @@ impl<'a> Operation<'a> {
 pub(super) struct Hunk<'a> {
     /// Each is searched for below the previous one.
     pub(super) above: Vec<&'a str>,
-    pub(super) lines: Vec<Line<'a>>,
+    pub(super) lines: Vec<HunkLine<'a>>,
     pub(super) at_end: bool,
 }
 
 #[derive(Clone, Copy)]
-pub(super) enum Line<'a> {
+pub(super) enum HunkLine<'a> {
     Stays(&'a str),
     Goes(&'a str),
     Comes(&'a str),
@@ -134,10 +134,10 @@ fn hunks<'a>(body: &[&'a str]) -> Result<Vec<Hunk<'a>>, String> {
             return Err(format!("'{line:.80}' comes after the end of the file"));
         }
         hunk.lines.push(match line.split_at_checked(1) {
-            Some((" ", rest)) => Line::Stays(rest),
-            Some(("-", rest)) => Line::Goes(rest),
-            Some(("+", rest)) => Line::Comes(rest),
-            None => Line::Stays(""),
+            Some((" ", rest)) => HunkLine::Stays(rest),
+            Some(("-", rest)) => HunkLine::Goes(rest),
+            Some(("+", rest)) => HunkLine::Comes(rest),
+            None => HunkLine::Stays(""),
             _ => return Err(format!("'{line:.80}' begins with none of blank, + and -")),
         });
     }

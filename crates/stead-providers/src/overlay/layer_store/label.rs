@@ -1,4 +1,4 @@
-//! The label of a layer, beside its tree: its size and its writer's report.
+//! The label of a layer, next to its tree: its size and its writer's report.
 
 use std::collections::HashSet;
 use std::fs::{self, File};

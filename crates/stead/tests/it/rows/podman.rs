@@ -113,7 +113,7 @@ fn conforms(runtime: &str, trees: Trees, first: u128) {
 pub(super) fn service(runtime: &str) -> Service {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    let socket = podman::shared().place().join(format!("{runtime}-{number}.sock"));
+    let socket = podman::shared().directory().join(format!("{runtime}-{number}.sock"));
     podman::shared().service(runtime, &format!("unix://{}", socket.display()))
 }
 
@@ -186,7 +186,7 @@ fn x7_podman_over_tcp() {
 fn x7_podman_over_ssh_with_a_key_and_only_to_a_known_host() {
     build_init();
     let sshd = Sshd::start();
-    let url = sshd.url(&podman::shared().place().join("podman.sock"));
+    let url = sshd.url(&podman::shared().directory().join("podman.sock"));
     // A slow ssh: the timeout of a health check must not include the time to open the tunnel.
     let programs = tempfile::tempdir().unwrap();
     let script = programs.path().join("ssh");
@@ -374,7 +374,7 @@ fn s4_fallback_once_then_degraded_and_a_provider_that_works_again_is_used_again(
     assert_eq!((&failure["provider"], &failure["code"]), (&json!("podman"), &json!("provider_unhealthy")));
     assert!(failure["message"].as_str().unwrap().contains(&url), "{failure}");
     // Podman is used again as soon as its socket exists.
-    std::os::unix::fs::symlink(podman::shared().place().join("podman.sock"), &socket).unwrap();
+    std::os::unix::fs::symlink(podman::shared().directory().join("podman.sock"), &socket).unwrap();
     let session = server.session(json!({"agent_type": "p"}));
     assert_eq!(session["workspace"]["provider"], "podman", "{session}");
     drop(server);

@@ -54,7 +54,7 @@ fn the_probe_is_refused(runtime: &str) {
     // Host objects that a box must not reach.
     let canary = tempfile::NamedTempFile::new().unwrap();
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let env = json!({"PROBE_TEXT": "stead-canary", "PROBE_FILE": canary.path(), "PROBE_SOCKET": podman::shared().place().join("podman.sock"),
+    let env = json!({"PROBE_TEXT": "stead-canary", "PROBE_FILE": canary.path(), "PROBE_SOCKET": podman::shared().directory().join("podman.sock"),
         "PROBE_ABSTRACT": "stead-canary", "PROBE_PORT": port.local_addr().unwrap().port().to_string(), "PROBE_NAMESPACES": namespaces(),
         "PROBE_HOSTNAME": std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap().trim()});
     let command = "chmod +x wsprobe && cd /tmp && exec /workspace/wsprobe";

@@ -34,7 +34,7 @@ impl Fetched {
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
         registry.offer(podman, &made_here, &name);
         podman.run(&["rmi", &made_here]);
-        let socket = podman.place().join(format!("{}.sock", name.replace('/', "-")));
+        let socket = podman.directory().join(format!("{}.sock", name.replace('/', "-")));
         let service = podman.service_with_registries(&registry.trusted(), &format!("unix://{}", socket.display()));
         Self { registry, service, name }
     }

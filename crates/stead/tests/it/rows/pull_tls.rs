@@ -93,7 +93,7 @@ fn x7_a_registry_with_tls_and_a_login_is_fetched_from_as_podman_is_told() {
         ("agent", &[Given::Certificate, Given::Login], &[]),
     ];
     for (who, given, refusals) in cases {
-        let socket = podman.place().join(format!("tls-{who}-{}.sock", front.port));
+        let socket = podman.directory().join(format!("tls-{who}-{}.sock", front.port));
         let home = front.podman_home(who, given);
         let settings = [("CONTAINERS_REGISTRIES_CONF", empty.as_path()), ("HOME", home.as_path())];
         let service = podman.service_with(&settings, &format!("unix://{}", socket.display()));

@@ -85,7 +85,7 @@ fn a_server_whose_home_is_removed_stops_and_its_boxes_end() {
     let session = box_at_work(&server);
     let on_host = OnHost::of(&home, &session);
     std::fs::remove_dir_all(&home).unwrap();
-    let status = server.ended();
+    let status = server.wait_for_exit();
     assert!(!status.success(), "a server that lost its home says so: {status}");
     on_host.expect_gone(&home);
 }

@@ -67,7 +67,7 @@ fn relay(mut client: UnixStream, state: &(Mutex<Seen>, Condvar)) -> Option<()> {
             drop(state.1.wait_timeout_while(seen, MOST_HELD, |seen| seen.held).unwrap());
         }
     }
-    let mut podman = UnixStream::connect(podman::shared().place().join("podman.sock")).ok()?;
+    let mut podman = UnixStream::connect(podman::shared().directory().join("podman.sock")).ok()?;
     podman.write_all(&head[..count]).ok()?;
     let (mut from, mut to) = (client.try_clone().ok()?, podman.try_clone().ok()?);
     std::thread::spawn(move || {

@@ -30,7 +30,7 @@ impl Mirrors {
     }
 
     async fn tidy(&self, mirror: &Path) -> Result<(), GitError> {
-        let _turn = self.turn(mirror).await?;
+        let _lock = self.lock(mirror).await?;
         // The mirror was collected or repacked meanwhile.
         if packs(mirror).len() <= self.settings().most_packs {
             return Ok(());
@@ -44,7 +44,7 @@ impl Mirrors {
 }
 
 /// Removes the remains of a killed git: locks would block every later git, and partial packs take
-/// space. The caller holds the turn, so no other process writes there.
+/// space. The caller holds the lock, so no other process writes there.
 pub(crate) fn clear_left(mirror: &Path) {
     for name in ["shallow.lock", "packed-refs.lock", "HEAD.lock", "config.lock"] {
         let _ = fs::remove_file(mirror.join(name));

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use crate::entry::Kind;
+use crate::filesystem::entry::Kind;
 
 /// Compares two names of one directory like their paths: a directory's name is followed by `/`.
 pub(crate) fn by_path(a: (&[u8], Kind), b: (&[u8], Kind)) -> Ordering {

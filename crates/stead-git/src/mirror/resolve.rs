@@ -1,8 +1,8 @@
 //! Resolves a branch, a tag or the default branch to a commit that is in the mirror.
 //!
 //! There are two steps, so that the caller can record the commit before anything is fetched.
-//! [`Mirrors::name`] finds the commit. [`Mirrors::bring`] fetches it, or asks the remote whether
-//! the mirror may serve it.
+//! [`Mirrors::name`] finds the commit. [`Mirrors::fetch_commit`] fetches it, or asks the remote
+//! whether the mirror may serve it.
 
 use std::path::Path;
 
@@ -10,20 +10,20 @@ use stead_core::remote::Address;
 use stead_core::repository::GitRef;
 
 use crate::blocking::blocking;
-use crate::credential::Identity;
 use crate::error::{GitError, disk};
-use crate::known::Ask;
 use crate::local::LocalRepository;
-use crate::mirror::{Depth, Mirrors, Resolved, Source, Turn, has};
-use crate::network::{Purpose, Remote, Watch};
-use crate::progress::Progress;
-use crate::refs::{self, Target, Wanted};
+use crate::mirror::remote_cache::Ask;
+use crate::mirror::{Depth, MirrorLock, Mirrors, Resolved, Source, has};
+use crate::remote::credential::Identity;
+use crate::remote::progress::Progress;
+use crate::remote::refs::{self, Target, Wanted};
+use crate::remote::{Purpose, Remote, Watch};
 
 impl Mirrors {
     /// Resolves the wanted reference and makes sure that the mirror has its commit.
     pub async fn resolve(&self, source: &Source, watch: &dyn Watch) -> Result<Resolved, GitError> {
         let target = self.name(source, watch).await?;
-        self.bring(source, target, watch).await
+        self.fetch_commit(source, target, watch).await
     }
 
     /// Resolves the reference, or returns a recent answer. A caller that waited for another one
@@ -35,23 +35,23 @@ impl Mirrors {
             return Ok(Target { commit: commit.to_owned(), branch: None, default_branch: None });
         }
         let ask = Ask::now(self.settings().fresh);
-        let mut turn = self.watched_turn(source, watch).await?;
+        let mut lock = self.lock_and_report(source, watch).await?;
         let (who, wanted) = (self.identity(source)?, Wanted::of(source));
-        if let Some(target) = turn.known.get(who, &wanted, &ask) {
+        if let Some(target) = lock.cache.get(who, &wanted, &ask) {
             return Ok(target);
         }
         let target = refs::choose(&self.list(source, &refs::patterns(&wanted), watch).await?, &wanted)?;
-        turn.known.learn(who, wanted, target.clone());
+        lock.cache.insert(who, wanted, target.clone());
         Ok(target)
     }
 
     /// Makes sure that the mirror has the commit.
-    pub async fn bring(&self, source: &Source, target: Target, watch: &dyn Watch) -> Result<Resolved, GitError> {
+    pub async fn fetch_commit(&self, source: &Source, target: Target, watch: &dyn Watch) -> Result<Resolved, GitError> {
         source.gate.judge(&source.url)?;
-        let mirror = self.place(&source.url);
+        let mirror = self.mirror_path(&source.url);
         let wanted = Depth::of(source.depth.or(self.settings().depth));
         let ask = Ask::now(self.settings().fresh);
-        let mut turn = self.watched_turn(source, watch).await?;
+        let mut lock = self.lock_and_report(source, watch).await?;
         let who = self.identity(source)?;
         self.prepare(&mirror, &source.url).await?;
         self.touch(&mirror);
@@ -59,13 +59,13 @@ impl Mirrors {
         let depth = if fetched {
             self.fetch(&mirror, source, &target, wanted, watch).await?
         } else {
-            if !turn.known.is_admitted(who, &ask) {
+            if !lock.cache.is_admitted(who, &ask) {
                 self.check_access(source, watch).await?;
             }
             wanted
         };
-        turn.known.admit(who);
-        drop(turn);
+        lock.cache.admit(who);
+        drop(lock);
         if fetched {
             self.tidy_soon(&mirror);
         }
@@ -98,12 +98,12 @@ impl Mirrors {
                 return Ok(listing);
             }
         }
-        let remote = Remote::find(self.settings(), self.home(), &source.url, &source.gate).await?;
+        let remote = Remote::find(self.settings(), self.directory(), &source.url, &source.gate).await?;
         let listing = list_refs(&remote, patterns, None, watch).await?;
         if listing.is_empty() && remote.is_http() {
             // Git takes a web page for an empty repository. A real repository speaks git's
             // protocol.
-            let trace = tempfile::NamedTempFile::new_in(self.home()).map_err(disk(self.home()))?;
+            let trace = tempfile::NamedTempFile::new_in(self.directory()).map_err(disk(self.directory()))?;
             list_refs(&remote, patterns, Some(trace.path()), watch).await?;
             if trace.as_file().metadata().map_err(disk(trace.path()))?.len() == 0 {
                 return Err(remote.not_git());
@@ -112,14 +112,14 @@ impl Mirrors {
         Ok(String::from_utf8_lossy(&listing).into_owned())
     }
 
-    /// Waits for the turn, and reports it if another session holds the turn.
-    async fn watched_turn(&self, source: &Source, watch: &dyn Watch) -> Result<Turn, GitError> {
-        let mirror = self.place(&source.url);
+    /// Waits for the lock, and reports it if another session holds the lock.
+    async fn lock_and_report(&self, source: &Source, watch: &dyn Watch) -> Result<MirrorLock, GitError> {
+        let mirror = self.mirror_path(&source.url);
         if self.is_busy(&mirror) {
             let detail = "for another session's fetch of the same repository".to_owned();
             watch.progress(Progress { stage: "Waiting".to_owned(), percent: 0, detail });
         }
-        self.turn(&mirror).await
+        self.lock(&mirror).await
     }
 }
 
@@ -130,7 +130,7 @@ async fn list_refs(
     trace: Option<&Path>,
     watch: &dyn Watch,
 ) -> Result<Vec<u8>, GitError> {
-    let listing = remote.talk("list the repository's branches", Purpose::Fetch, watch, |git| {
+    let listing = remote.run_git("list the repository's branches", Purpose::Fetch, watch, |git| {
         let git = match trace {
             Some(trace) => git.env("GIT_TRACE_PACKET", trace),
             None => git,

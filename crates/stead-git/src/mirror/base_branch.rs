@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use stead_core::repository::GitRef;
 
-use crate::command::Ended;
+use crate::command::GitFailure;
 use crate::error::GitError;
 use crate::mirror::{Base, Depth, Mirrors, Resolved, Source};
-use crate::network::Watch;
-use crate::refs::Target;
+use crate::remote::Watch;
+use crate::remote::refs::Target;
 
 /// Numbers of commits to fetch, one step after the other; the last step fetches everything.
 const STEPS: [Option<u64>; 3] = [Some(64), Some(1024), Some(u64::MAX)];
@@ -50,9 +50,9 @@ impl Mirrors {
             }
             at.depth = depth;
             let of_own = Source { depth, ..source.clone() };
-            let brought = self.bring(&of_own, own.clone(), watch).await?;
-            resolved = Resolved { fetched: resolved.fetched || brought.fetched, ..brought };
-            self.bring(&at, target.clone(), watch).await?;
+            let fetched = self.fetch_commit(&of_own, own.clone(), watch).await?;
+            resolved = Resolved { fetched: resolved.fetched || fetched.fetched, ..fetched };
+            self.fetch_commit(&at, target.clone(), watch).await?;
             if self.have_common_commit(&resolved, &target.commit).await? {
                 break;
             }
@@ -66,8 +66,8 @@ impl Mirrors {
         match git.run(SHORT, |_| ()).await {
             Ok(_) => Ok(true),
             // Git prints nothing for two commits without a merge base.
-            Err(Ended::Failed { words }) if words.trim().is_empty() => Ok(false),
-            Err(ended) => Err(ended.error("compare the base branch", SHORT, self.settings().most_bytes)),
+            Err(GitFailure::Failed { messages }) if messages.trim().is_empty() => Ok(false),
+            Err(failure) => Err(failure.error("compare the base branch", SHORT, self.settings().most_bytes)),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Access to a repository's LFS server, with the rules for hosts and credentials.
 //!
-//! The LFS server is the one beside the repository (`URL.git/info/lfs`). A repository's own
+//! The LFS server is the one of the repository (`URL.git/info/lfs`). A repository's own
 //! `.lfsconfig` is untrusted and not read. The LFS server may only refer to its own host or to one
 //! that the operator configured (`[git] lfs_hosts`). The credential goes only to the repository's
 //! own host. Headers that the LFS server gives for a transfer go to the host it names, and a
@@ -15,18 +15,18 @@ use tokio::sync::Mutex;
 use ureq::http::{Method, Request, Response, StatusCode};
 use ureq::{Agent, Body, ResponseExt as _, SendBody};
 
-use super::batch::{Action, Answer, MEDIA_TYPE, Question};
-use super::http::{MOST_ANSWER, Origin, agent, failed, said, words};
+use super::batch::{Action, BatchRequest, BatchResponse, MEDIA_TYPE};
+use super::http::{MOST_RESPONSE, Origin, agent, error_message, failed, printable};
 use crate::blocking::blocking;
-use crate::credential::{Credential, Password};
 use crate::error::GitError;
 use crate::mirror::{Settings, Source};
-use crate::network::{Loan, Patience, Purpose, Watch, resolve};
+use crate::remote::credential::{Credential, Password};
+use crate::remote::{Loan, Patience, Purpose, Watch, resolve};
 
 /// Maximum number of requests per download, including redirects.
 const MOST_MOVES: usize = 5;
 
-pub(super) struct Way {
+pub(super) struct LfsClient {
     settings: Settings,
     gate: GitGate,
     own: Origin,
@@ -35,7 +35,7 @@ pub(super) struct Way {
     agents: Mutex<HashMap<String, Agent>>,
 }
 
-impl Way {
+impl LfsClient {
     /// Opens access for a repository over HTTP. The use of a credential is recorded before it is
     /// read.
     pub(super) async fn open(
@@ -74,9 +74,9 @@ impl Way {
     }
 
     /// A server's message, safe to print, with the credential removed.
-    pub(super) fn words(&self, text: &str) -> String {
-        let said = said(text);
-        self.password.as_ref().map_or(said.clone(), |password| password.blot(&said))
+    pub(super) fn message(&self, text: &str) -> String {
+        let message = printable(text);
+        self.password.as_ref().map_or(message.clone(), |password| password.blot(&message))
     }
 
     pub(super) fn host(&self) -> String {
@@ -84,18 +84,18 @@ impl Way {
     }
 
     /// Sends a batch request. Retries after failures that may be transient.
-    pub(super) async fn ask(self: &Arc<Self>, question: &Question<'_>) -> Result<Answer, GitError> {
-        let body = serde_json::to_vec(question).map_err(|error| GitError::Lfs { reason: error.to_string() })?;
+    pub(super) async fn batch(self: &Arc<Self>, request: &BatchRequest<'_>) -> Result<BatchResponse, GitError> {
+        let body = serde_json::to_vec(request).map_err(|error| GitError::Lfs { reason: error.to_string() })?;
         let mut patience = self.patience();
         loop {
-            match self.ask_once(body.clone()).await {
+            match self.batch_once(body.clone()).await {
                 Err(error) if patience.again(&error).await => {}
-                ended => return ended,
+                result => return result,
             }
         }
     }
 
-    async fn ask_once(self: &Arc<Self>, body: Vec<u8>) -> Result<Answer, GitError> {
+    async fn batch_once(self: &Arc<Self>, body: Vec<u8>) -> Result<BatchResponse, GitError> {
         let action = Action { href: format!("{}/objects/batch", self.base), header: None, authenticated: false };
         let response = self.post(&action, body).await?;
         match response.status() {
@@ -107,19 +107,19 @@ impl Way {
         }
         let read = blocking(move || {
             let mut bytes = Vec::new();
-            let reader = response.into_body().into_with_config().limit(MOST_ANSWER + 1).reader();
-            reader.take(MOST_ANSWER + 1).read_to_end(&mut bytes).map(|_| bytes)
+            let reader = response.into_body().into_with_config().limit(MOST_RESPONSE + 1).reader();
+            reader.take(MOST_RESPONSE + 1).read_to_end(&mut bytes).map(|_| bytes)
         });
         let broken = |error: std::io::Error| GitError::Unreachable { host: self.host(), reason: error.to_string() };
         let bytes = read.await?.map_err(broken)?;
         let unreadable = |_| GitError::Lfs { reason: "the LFS server's answer cannot be read".to_owned() };
-        let answer: Answer = serde_json::from_slice(&bytes).map_err(unreadable)?;
-        match answer.wrong() {
+        let batch: BatchResponse = serde_json::from_slice(&bytes).map_err(unreadable)?;
+        match batch.wrong() {
             Some(wrong) => {
-                let wrong = self.words(&wrong);
+                let wrong = self.message(&wrong);
                 Err(GitError::Lfs { reason: format!("the LFS server's answer cannot be used: {wrong}") })
             }
-            None => Ok(answer),
+            None => Ok(batch),
         }
     }
 
@@ -188,11 +188,12 @@ impl Way {
         if method != Method::GET {
             request = request.header("content-length", bytes);
         }
-        let way = self.clone();
+        let client = self.clone();
         let host = origin.host.to_string();
         let sent = blocking(move || {
-            let request = request.body(body()).map_err(|error| GitError::Lfs { reason: said(&error.to_string()) })?;
-            agent.run(request).map_err(|error| way.blotted(failed(error, &host, &way.settings)))
+            let request =
+                request.body(body()).map_err(|error| GitError::Lfs { reason: printable(&error.to_string()) })?;
+            agent.run(request).map_err(|error| client.blotted(failed(error, &host, &client.settings)))
         });
         sent.await?
     }
@@ -220,10 +221,10 @@ impl Way {
     pub(super) async fn refused(&self, who: &str, response: Response<Body>) -> GitError {
         let status = response.status().as_u16();
         let from = Origin::of(&response.get_uri().to_string()).unwrap_or_else(|| self.own.clone());
-        let said = blocking(move || words(response.into_body())).await.unwrap_or_default();
-        let said = self.words(&said);
-        let said = if said.is_empty() { String::new() } else { format!(": {said}") };
-        let (host, reason) = (from.host.to_string(), format!("{who} answers {status}{said}"));
+        let message = blocking(move || error_message(response.into_body())).await.unwrap_or_default();
+        let message = self.message(&message);
+        let message = if message.is_empty() { String::new() } else { format!(": {message}") };
+        let (host, reason) = (from.host.to_string(), format!("{who} answers {status}{message}"));
         match status {
             401 | 403 => {
                 let hint = match &self.password {

@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 /// Identifies whose evaluations are counted together.
 pub(crate) type Owner = Arc<str>;
 
-pub(crate) struct Turns {
+pub(crate) struct WorkerSlots {
     most: usize,
     state: Mutex<State>,
     changed: Condvar,
@@ -34,20 +34,20 @@ impl State {
         if self.running >= most {
             return None;
         }
-        let share = most.div_ceil(2);
+        let limit = most.div_ceil(2);
         let candidates = self.waiting.iter().map(|(ticket, owner)| (self.running_of(owner.as_ref()), *ticket));
-        candidates.filter(|(running, _)| *running < share).min().map(|(_, ticket)| ticket)
+        candidates.filter(|(running, _)| *running < limit).min().map(|(_, ticket)| ticket)
     }
 }
 
-impl Turns {
+impl WorkerSlots {
     pub(crate) fn new(most: usize) -> Self {
         Self { most, state: Mutex::default(), changed: Condvar::new() }
     }
 
     /// Waits until an evaluation of this owner may run. Evaluations without an owner are bounded
     /// only by the number of workers.
-    pub(crate) fn wait(&self, owner: Option<Owner>) -> Turn<'_> {
+    pub(crate) fn wait(&self, owner: Option<Owner>) -> WorkerSlot<'_> {
         let mut state = self.lock();
         let ticket = state.next_ticket;
         state.next_ticket += 1;
@@ -63,24 +63,24 @@ impl Turns {
         drop(state);
         // Another worker may be free for the next in line.
         self.changed.notify_all();
-        Turn { turns: self, owner }
+        WorkerSlot { slots: self, owner }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // No code between the changes of one turn can panic, so the state is always consistent.
+        // No code between the changes of one call can panic, so the state is always consistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A running evaluation. Dropping it makes room for the next one.
-pub(crate) struct Turn<'a> {
-    turns: &'a Turns,
+pub(crate) struct WorkerSlot<'a> {
+    slots: &'a WorkerSlots,
     owner: Option<Owner>,
 }
 
-impl Drop for Turn<'_> {
+impl Drop for WorkerSlot<'_> {
     fn drop(&mut self) {
-        let mut state = self.turns.lock();
+        let mut state = self.slots.lock();
         state.running -= 1;
         if let Some(owner) = &self.owner
             && let Some(running) = state.running_by.get_mut(owner)
@@ -91,7 +91,7 @@ impl Drop for Turn<'_> {
             }
         }
         drop(state);
-        self.turns.changed.notify_all();
+        self.slots.changed.notify_all();
     }
 }
 
@@ -118,22 +118,22 @@ mod tests {
 
     #[test]
     fn an_owner_that_wants_every_worker_leaves_room_for_another() {
-        let turns = Turns::new(4);
+        let slots = WorkerSlots::new(4);
         let (greedy, other): (Owner, Owner) = ("greedy".into(), "other".into());
         std::thread::scope(|scope| {
-            let held = [(); 2].map(|()| turns.wait(Some(greedy.clone())));
-            let more: Vec<_> = (0..8).map(|_| scope.spawn(|| drop(turns.wait(Some(greedy.clone()))))).collect();
+            let held = [(); 2].map(|()| slots.wait(Some(greedy.clone())));
+            let more: Vec<_> = (0..8).map(|_| scope.spawn(|| drop(slots.wait(Some(greedy.clone()))))).collect();
             let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
-            while turns.lock().waiting.len() < more.len() {
+            while slots.lock().waiting.len() < more.len() {
                 assert!(std::time::Instant::now() < deadline, "not every evaluation began to wait");
                 std::thread::yield_now();
             }
             // Gets its turn although eight others wait, and does not delay them afterwards.
-            drop(turns.wait(Some(other.clone())));
-            assert_eq!(turns.lock().waiting.len(), more.len());
+            drop(slots.wait(Some(other.clone())));
+            assert_eq!(slots.lock().waiting.len(), more.len());
             drop(held);
         });
-        let state = turns.lock();
+        let state = slots.lock();
         assert!(state.waiting.is_empty() && state.running == 0 && state.running_by.is_empty());
     }
 }

@@ -17,7 +17,7 @@ pub(super) struct Hunk<'a> {
 }
 
 /// Returns the file with all hunks applied; `None` if a hunk does not match.
-pub(super) fn place(file: &[u8], hunks: &[Hunk<'_>]) -> Option<Vec<u8>> {
+pub(super) fn apply_hunks(file: &[u8], hunks: &[Hunk<'_>]) -> Option<Vec<u8>> {
     let lines: Vec<&[u8]> = file.split_inclusive(|byte| *byte == b'\n').collect();
     let mut result: Vec<u8> = Vec::with_capacity(file.len());
     let (mut done, mut offset) = (0, 0_i64);
@@ -63,7 +63,7 @@ mod tests {
     #[test]
     fn a_hunk_goes_to_the_nearest_place_that_has_all_its_lines() {
         let change = [hunk(2, &["b\n", "x\n", "c\n"], &["b\n", "y\n", "c\n"], 1, 1)];
-        let placed = |file: &str| place(file.as_bytes(), &change).map(|bytes| String::from_utf8(bytes).unwrap());
+        let placed = |file: &str| apply_hunks(file.as_bytes(), &change).map(|bytes| String::from_utf8(bytes).unwrap());
         assert_eq!(placed("a\nb\nx\nc\n").unwrap(), "a\nb\ny\nc\n");
         assert_eq!(placed("0\n0\na\nb\nx\nc\n").unwrap(), "0\n0\na\nb\ny\nc\n", "three lines further");
         assert_eq!(placed("b\nx\nc\n0\nb\nx\nc\n").unwrap(), "b\ny\nc\n0\nb\nx\nc\n", "the nearest");
@@ -74,16 +74,16 @@ mod tests {
     #[test]
     fn ends_stay_ends() {
         let first = [hunk(1, &["a\n", "b\n"], &["new\n", "a\n", "b\n"], 0, 2)];
-        assert_eq!(place(b"a\nb\n", &first).unwrap(), b"new\na\nb\n");
-        assert_eq!(place(b"0\na\nb\n", &first), None);
+        assert_eq!(apply_hunks(b"a\nb\n", &first).unwrap(), b"new\na\nb\n");
+        assert_eq!(apply_hunks(b"0\na\nb\n", &first), None);
         let last = [hunk(3, &["c\n"], &["c\n", "new\n"], 1, 0)];
-        assert_eq!(place(b"a\nb\nc\n", &last).unwrap(), b"a\nb\nc\nnew\n");
-        assert_eq!(place(b"a\nb\nc\nd\n", &last), None);
+        assert_eq!(apply_hunks(b"a\nb\nc\n", &last).unwrap(), b"a\nb\nc\nnew\n");
+        assert_eq!(apply_hunks(b"a\nb\nc\nd\n", &last), None);
         let whole = [hunk(1, &["a\n"], &["b\n"], 0, 0)];
-        assert_eq!(place(b"a\n", &whole).unwrap(), b"b\n");
-        assert_eq!(place(b"a\na\n", &whole), None);
+        assert_eq!(apply_hunks(b"a\n", &whole).unwrap(), b"b\n");
+        assert_eq!(apply_hunks(b"a\na\n", &whole), None);
         let into_nothing = [hunk(0, &[], &["b\n"], 0, 0)];
-        assert_eq!(place(b"", &into_nothing).unwrap(), b"b\n");
-        assert_eq!(place(b"x\n", &into_nothing), None);
+        assert_eq!(apply_hunks(b"", &into_nothing).unwrap(), b"b\n");
+        assert_eq!(apply_hunks(b"x\n", &into_nothing), None);
     }
 }

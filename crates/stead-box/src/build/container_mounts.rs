@@ -18,10 +18,10 @@ use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space}
 use serde::{Deserialize, Serialize};
 
 use super::allowances::{self, Charged};
+use super::detached_mount::{self, Opt, SHOWN, WRITTEN};
 use super::inside::{lower_option, mount_overlay};
 use super::launch::{Report, orders, read_order, say};
 use super::root::{STAGING, make_directory, make_mounts_private};
-use super::tree::{self, Opt, SHOWN, WRITTEN};
 use super::{layers, volume};
 use crate::cgroup::Held;
 use crate::error::{OrRefuse, Primitive, Refused};
@@ -31,29 +31,29 @@ use crate::spec::{BoxSpec, HOME, WORKSPACE};
 use crate::sys::{clone, signals};
 
 /// Path in the box of the trees that a diff compares.
-pub const TREES: &str = "/.stead/trees";
-/// Names below [`TREES`].
+pub const COMPARED_TREES: &str = "/.stead/trees";
+/// Names below [`COMPARED_TREES`].
 const BEFORE: &str = "before";
 const UPPER: &str = "upper";
 const SINCE: &str = "since";
 /// Mounts of a box: the name below [`STAGING`] or on the host, and the path in the box.
-pub const PLACES: &[(&str, &str)] =
-    &[("workspace", WORKSPACE), ("home", HOME), ("tmp", "/tmp"), ("tmp", "/var/tmp"), ("trees", TREES)];
+pub const CONTAINER_MOUNTS: &[(&str, &str)] =
+    &[("workspace", WORKSPACE), ("home", HOME), ("tmp", "/tmp"), ("tmp", "/var/tmp"), ("trees", COMPARED_TREES)];
 /// Directory below the box's directory that holds its files on the host.
-pub const ON_THE_HOST: &str = "mnt";
+pub const HOST_MOUNTS: &str = "mnt";
 
 /// An order for `stead-init tree`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TreeOrder {
+pub struct ContainerMountOrder {
     /// Only its layers, its volume and its ids are used.
     pub spec: BoxSpec,
-    pub to: TreeTo,
+    pub to: MountTarget,
 }
 
 /// Destination of the files.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum TreeTo {
+pub enum MountTarget {
     /// Over the empty directories of a new box that has not run any program.
     NewBox(ProcessMark),
     /// Into a box whose files are not in use. They are replaced.
@@ -66,13 +66,13 @@ pub enum TreeTo {
     Nowhere,
 }
 
-/// Reads a [`TreeOrder`] from standard input and writes a [`Report`] to standard output.
-pub fn tree() -> i32 {
+/// Reads a [`ContainerMountOrder`] from standard input and writes a [`Report`] to standard output.
+pub fn mount_container() -> i32 {
     let report = match io::stdout().as_fd().try_clone_to_owned() {
         Ok(fd) => File::from(fd),
         Err(_) => return 2,
     };
-    match prepare().and_then(lay) {
+    match prepare().and_then(mount) {
         Ok(held) => {
             say(&report, &Report::Ready(held));
             0
@@ -84,12 +84,12 @@ pub fn tree() -> i32 {
     }
 }
 
-fn prepare() -> Result<TreeOrder, Refused> {
+fn prepare() -> Result<ContainerMountOrder, Refused> {
     let refused = || "cannot be tied to who asked".to_owned();
     signals::close_from(4).or_refuse(Primitive::Spec, refused)?;
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).or_refuse(Primitive::Spec, refused)?;
     rustix::process::umask(Mode::from_raw_mode(0o022));
-    let order: TreeOrder = read_order(&mut orders())?;
+    let order: ContainerMountOrder = read_order(&mut orders())?;
     order.spec.check()?;
     // The server keeps its end of the pipe open until it has the report. This detects a server that
     // died before the death signal was set.
@@ -102,21 +102,21 @@ fn prepare() -> Result<TreeOrder, Refused> {
     Ok(order)
 }
 
-fn lay(order: TreeOrder) -> Result<Held, Refused> {
-    let TreeOrder { spec, to } = order;
-    let counters = tree::open_directory(CWD, "/proc/sys/user")?;
+fn mount(order: ContainerMountOrder) -> Result<Held, Refused> {
+    let ContainerMountOrder { spec, to } = order;
+    let counters = detached_mount::open_directory(CWD, "/proc/sys/user")?;
     let host = namespace("self", "mnt")?;
     let (target, users) = match &to {
-        TreeTo::NewBox(init) | TreeTo::WaitingBox(init) => {
+        MountTarget::NewBox(init) | MountTarget::WaitingBox(init) => {
             (Some(namespace_of(init, "mnt")?), Some(namespace_of(init, "user")?))
         }
-        TreeTo::Counted(init) => {
+        MountTarget::Counted(init) => {
             cap_counters(&counters, &namespace_of(init, "user")?)?;
             return Ok(Held::default());
         }
-        TreeTo::Host | TreeTo::Nowhere => (None, None),
+        MountTarget::Host | MountTarget::Nowhere => (None, None),
     };
-    if let (TreeTo::WaitingBox(_), Some(target)) = (&to, &target) {
+    if let (MountTarget::WaitingBox(_), Some(target)) = (&to, &target) {
         // Unmount first, because the last upper directory may become a layer of the next.
         enter(target)?;
         uncover()?;
@@ -128,13 +128,13 @@ fn lay(order: TreeOrder) -> Result<Held, Refused> {
     let mut held = Held::default();
     let mounts = stage(&spec, &to, &mut held)?;
     match (&to, &target) {
-        (TreeTo::Host, _) => {
+        (MountTarget::Host, _) => {
             enter(&host)?;
             put_on_the_host(&spec.directory, &mounts)?;
         }
         (_, Some(target)) => {
             enter(target)?;
-            for ((_, path), mount) in PLACES.iter().zip(&mounts) {
+            for ((_, path), mount) in CONTAINER_MOUNTS.iter().zip(&mounts) {
                 cover(mount, path)?;
             }
         }
@@ -154,16 +154,16 @@ fn cap_counters(counters: &OwnedFd, users: &OwnedFd) -> Result<(), Refused> {
     allowances::cap_counters(counters, Charged::ToASharedUser)
 }
 
-/// Returns one detached mount for each of [`PLACES`].
-fn stage(spec: &BoxSpec, to: &TreeTo, held: &mut Held) -> Result<Vec<OwnedFd>, Refused> {
+/// Returns one detached mount for each of [`CONTAINER_MOUNTS`].
+fn stage(spec: &BoxSpec, to: &MountTarget, held: &mut Held) -> Result<Vec<OwnedFd>, Refused> {
     let volume = volume::make(spec, None, held)?;
     let sources = layers::open(spec)?;
-    let staging = tree::new("tmpfs", &[Opt::Value("mode", "0755")], WRITTEN, Primitive::Mount)?;
+    let staging = detached_mount::new("tmpfs", &[Opt::Value("mode", "0755")], WRITTEN, Primitive::Mount)?;
     for name in ["volume", "empty", "base", "workspace", "trees"] {
         make_directory(&staging, name)?;
     }
-    tree::attach(&staging, tree::open_directory(CWD, STAGING)?.as_fd(), "")?;
-    tree::attach(&volume, staging.as_fd(), "volume")?;
+    detached_mount::attach(&staging, detached_mount::open_directory(CWD, STAGING)?.as_fd(), "")?;
+    detached_mount::attach(&volume, staging.as_fd(), "volume")?;
     let staged = sources.stage(spec, &staging)?;
     let upper = volume::generation(spec.generation);
     // Mount an overlay even without layers. It prevents programs from writing overlay markers into
@@ -171,35 +171,35 @@ fn stage(spec: &BoxSpec, to: &TreeTo, held: &mut Held) -> Result<Vec<OwnedFd>, R
     let below = lower_option(&staged.layers);
     let options = format!("{below},upperdir={STAGING}/volume/{upper},workdir={STAGING}/volume/work,userxattr");
     mount_overlay(&options, "workspace", MountFlags::NOSUID | MountFlags::NODEV)?;
-    let trees = tree::new("tmpfs", &[Opt::Value("mode", "0755")], WRITTEN, Primitive::Mount)?;
-    tree::attach(&trees, staging.as_fd(), "trees")?;
+    let trees = detached_mount::new("tmpfs", &[Opt::Value("mode", "0755")], WRITTEN, Primitive::Mount)?;
+    detached_mount::attach(&trees, staging.as_fd(), "trees")?;
     if let Some(compared) = staged.compared(&upper)? {
         show(&compared, &trees, to)?;
     }
-    PLACES
+    CONTAINER_MOUNTS
         .iter()
         .map(|(name, _)| match *name {
-            "trees" => tree::copy(&staging, name, SHOWN),
-            "workspace" => tree::copy(&staging, name, WRITTEN),
-            name => tree::copy(&staging, Path::new("volume").join(name), WRITTEN),
+            "trees" => detached_mount::copy(&staging, name, SHOWN),
+            "workspace" => detached_mount::copy(&staging, name, WRITTEN),
+            name => detached_mount::copy(&staging, Path::new("volume").join(name), WRITTEN),
         })
         .collect()
 }
 
 /// Mounts the trees that a diff compares, so that the box can read them. They only contain the
 /// agent's original and written files.
-fn show(compared: &Compared, trees: &OwnedFd, to: &TreeTo) -> Result<(), Refused> {
-    let place = |fd: &OwnedFd, name: &str| {
+fn show(compared: &Compared, trees: &OwnedFd, to: &MountTarget) -> Result<(), Refused> {
+    let attach = |fd: &OwnedFd, name: &str| {
         make_directory(trees, name)?;
-        tree::attach(&tree::copy(fd, ".", SHOWN)?, trees.as_fd(), name)
+        detached_mount::attach(&detached_mount::copy(fd, ".", SHOWN)?, trees.as_fd(), name)
     };
-    place(&compared.before, BEFORE)?;
-    place(&compared.upper, UPPER)?;
+    attach(&compared.before, BEFORE)?;
+    attach(&compared.upper, UPPER)?;
     // Only this kernel can read the overlay markers correctly.
-    if let Some(written) = compared.written.as_ref().filter(|_| *to != TreeTo::Host) {
+    if let Some(written) = compared.written.as_ref().filter(|_| *to != MountTarget::Host) {
         make_directory(trees, SINCE)?;
         for (number, fd) in written.iter().enumerate() {
-            place(fd, &format!("{SINCE}/{number}"))?;
+            attach(fd, &format!("{SINCE}/{number}"))?;
         }
     }
     Ok(())
@@ -207,11 +207,12 @@ fn show(compared: &Compared, trees: &OwnedFd, to: &TreeTo) -> Result<(), Refused
 
 impl Compared {
     /// In the box: opens the trees that a diff compares, if they are mounted.
-    pub(crate) fn beside() -> Option<Self> {
-        let trees = tree::open_directory(CWD, TREES).ok()?;
-        let (before, upper) = (tree::open_directory(&trees, BEFORE).ok()?, tree::open_directory(&trees, UPPER).ok()?);
-        let written = tree::open_directory(&trees, SINCE).ok().map(|since| {
-            (0..).map_while(|number: u32| tree::open_directory(&since, number.to_string()).ok()).collect()
+    pub(crate) fn mounted() -> Option<Self> {
+        let trees = detached_mount::open_directory(CWD, COMPARED_TREES).ok()?;
+        let (before, upper) =
+            (detached_mount::open_directory(&trees, BEFORE).ok()?, detached_mount::open_directory(&trees, UPPER).ok()?);
+        let written = detached_mount::open_directory(&trees, SINCE).ok().map(|since| {
+            (0..).map_while(|number: u32| detached_mount::open_directory(&since, number.to_string()).ok()).collect()
         });
         Some(Self { before, written, upper })
     }
@@ -240,7 +241,7 @@ fn enter(namespace: &OwnedFd) -> Result<(), Refused> {
 /// In the box: unmounts the files of an earlier order. The mount namespace is the box's, so these
 /// paths cannot refer to anything else.
 fn uncover() -> Result<(), Refused> {
-    for (_, path) in PLACES {
+    for (_, path) in CONTAINER_MOUNTS {
         match unmount(*path, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW) {
             Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOENT) => {}
             done => done.or_refuse(Primitive::Mount, || format!("cannot take off {path}"))?,
@@ -251,7 +252,7 @@ fn uncover() -> Result<(), Refused> {
 
 /// In the box: mounts over a path, and verifies that the path now refers to the mount.
 fn cover(mount: &OwnedFd, path: &str) -> Result<(), Refused> {
-    tree::attach(mount, CWD, path)?;
+    detached_mount::attach(mount, CWD, path)?;
     let refused = || format!("cannot put the box's files at {path}");
     let found = rustix::fs::stat(path).or_refuse(Primitive::Mount, refused)?;
     let meant = rustix::fs::fstat(mount).or_refuse(Primitive::Mount, refused)?;
@@ -263,17 +264,17 @@ fn cover(mount: &OwnedFd, path: &str) -> Result<(), Refused> {
 /// Below a shared mount, unmounting here also unmounts the copies. Otherwise one box would hold the
 /// files of all boxes that existed when it was made.
 fn put_on_the_host(directory: &Path, mounts: &[OwnedFd]) -> Result<(), Refused> {
-    let target: PathBuf = directory.join(ON_THE_HOST);
+    let target: PathBuf = directory.join(HOST_MOUNTS);
     let refused = || "cannot put the box's files below its directory".to_owned();
-    for (name, _) in PLACES {
+    for (name, _) in CONTAINER_MOUNTS {
         fs::create_dir_all(target.join(name)).or_refuse(Primitive::Mount, refused)?;
     }
     mount_bind(&target, &target).or_refuse(Primitive::Mount, refused)?;
     mount_change(&target, MountPropagationFlags::SHARED).or_refuse(Primitive::Mount, refused)?;
     let mut done: Vec<&str> = Vec::new();
-    for ((name, _), mount) in PLACES.iter().zip(mounts) {
+    for ((name, _), mount) in CONTAINER_MOUNTS.iter().zip(mounts) {
         if !done.contains(name) {
-            tree::attach(mount, CWD, target.join(name))?;
+            detached_mount::attach(mount, CWD, target.join(name))?;
             done.push(name);
         }
     }

@@ -16,20 +16,20 @@ pub struct Progress {
 
 /// Parses git's lines and reports them at a limited rate: the first of each stage, then at most one
 /// a second.
-pub(crate) struct Teller<F> {
-    tell: F,
+pub(crate) struct ProgressParser<F> {
+    report: F,
     line: Vec<u8>,
-    told: Option<(String, Instant)>,
+    last_report: Option<(String, Instant)>,
 }
 
 const PAUSE: Duration = Duration::from_secs(1);
 
-impl<F: FnMut(Progress)> Teller<F> {
-    pub(crate) fn new(tell: F) -> Self {
-        Self { tell, line: Vec::new(), told: None }
+impl<F: FnMut(Progress)> ProgressParser<F> {
+    pub(crate) fn new(report: F) -> Self {
+        Self { report, line: Vec::new(), last_report: None }
     }
 
-    pub(crate) fn hear(&mut self, bytes: &[u8]) {
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
         for byte in bytes {
             if !matches!(byte, b'\r' | b'\n') {
                 // A longer line is not a progress message.
@@ -40,13 +40,13 @@ impl<F: FnMut(Progress)> Teller<F> {
             }
             let line = std::mem::take(&mut self.line);
             let Some(progress) = parse(&String::from_utf8_lossy(&line)) else { continue };
-            let due = match &self.told {
+            let due = match &self.last_report {
                 Some((stage, at)) => *stage != progress.stage || at.elapsed() >= PAUSE,
                 None => true,
             };
             if due {
-                self.told = Some((progress.stage.clone(), Instant::now()));
-                (self.tell)(progress);
+                self.last_report = Some((progress.stage.clone(), Instant::now()));
+                (self.report)(progress);
             }
         }
     }
@@ -67,14 +67,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_become_progress_and_little_is_told() {
-        let mut told = Vec::new();
-        let mut teller = Teller::new(|progress| told.push(progress));
-        teller.hear(b"Cloning\nremote: Counting objects:  10% (1/10)\rremote: Counting objects: 20% (2/10)\r");
-        teller.hear(b"Receiving obj");
-        teller.hear(b"ects:  42% (3/7), 1.2 MiB | 3 MiB/s\rnonsense: 900% x\n<b>x</b>: 1% y\n");
-        let stages: Vec<_> = told.iter().map(|progress| (progress.stage.as_str(), progress.percent)).collect();
+    fn lines_become_progress_and_reports_are_rare() {
+        let mut reports = Vec::new();
+        let mut parser = ProgressParser::new(|progress| reports.push(progress));
+        parser.push(b"Cloning\nremote: Counting objects:  10% (1/10)\rremote: Counting objects: 20% (2/10)\r");
+        parser.push(b"Receiving obj");
+        parser.push(b"ects:  42% (3/7), 1.2 MiB | 3 MiB/s\rnonsense: 900% x\n<b>x</b>: 1% y\n");
+        let stages: Vec<_> = reports.iter().map(|progress| (progress.stage.as_str(), progress.percent)).collect();
         assert_eq!(stages, [("Counting objects", 10), ("Receiving objects", 42)]);
-        assert_eq!(told[1].detail, "(3/7), 1.2 MiB | 3 MiB/s");
+        assert_eq!(reports[1].detail, "(3/7), 1.2 MiB | 3 MiB/s");
     }
 }

@@ -45,25 +45,25 @@ pub struct MirrorUse {
     pub used: SystemTime,
     /// True if a live session uses it.
     pub held: bool,
-    place: PathBuf,
+    path: PathBuf,
 }
 
 impl Mirrors {
     /// Every mirror, the least recently used first. `held` are the repositories of live sessions.
     pub fn usage(&self, held: &[RepositoryUrl]) -> Result<Vec<MirrorUse>, GitError> {
-        let held: HashSet<PathBuf> = held.iter().map(|url| self.place(url)).collect();
+        let held: HashSet<PathBuf> = held.iter().map(|url| self.mirror_path(url)).collect();
         let mut mirrors = Vec::new();
-        for entry in fs::read_dir(self.home()).map_err(disk(self.home()))?.flatten() {
-            let place = entry.path();
-            if place.extension().is_none_or(|extension| extension != "git") {
+        for entry in fs::read_dir(self.directory()).map_err(disk(self.directory()))?.flatten() {
+            let path = entry.path();
+            if path.extension().is_none_or(|extension| extension != "git") {
                 continue;
             }
             // A mirror without a URL is just being made or removed.
-            let Ok(url) = fs::read_to_string(place.join("url")) else { continue };
-            let bytes = measure(&place).unwrap_or(0);
-            mirrors.push(MirrorUse { url, bytes, used: used(&place), held: held.contains(&place), place });
+            let Ok(url) = fs::read_to_string(path.join("url")) else { continue };
+            let bytes = measure(&path).unwrap_or(0);
+            mirrors.push(MirrorUse { url, bytes, used: used(&path), held: held.contains(&path), path });
         }
-        mirrors.sort_by(|a, b| (a.used, &a.place).cmp(&(b.used, &b.place)));
+        mirrors.sort_by(|a, b| (a.used, &a.path).cmp(&(b.used, &b.path)));
         Ok(mirrors)
     }
 
@@ -95,16 +95,16 @@ impl Mirrors {
 
     /// Renames the mirror while it is locked, and then removes it. The next user makes a new one.
     fn remove(&self, mirror: &MirrorUse) -> Result<bool, GitError> {
-        let Some(mut turn) = self.free_turn(&mirror.place)? else { return Ok(false) };
+        let Some(mut lock) = self.try_lock(&mirror.path)? else { return Ok(false) };
         // The mirror was used meanwhile, and its files may be being read.
-        if used(&mirror.place) != mirror.used {
+        if used(&mirror.path) != mirror.used {
             return Ok(false);
         }
-        let name = mirror.place.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let aside = self.home().join(format!("gone-{name}"));
-        fs::rename(&mirror.place, &aside).map_err(disk(&mirror.place))?;
-        turn.forget();
-        drop(turn);
+        let name = mirror.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let aside = self.directory().join(format!("gone-{name}"));
+        fs::rename(&mirror.path, &aside).map_err(disk(&mirror.path))?;
+        lock.forget();
+        drop(lock);
         fs::remove_dir_all(&aside).map_err(disk(&aside))?;
         Ok(true)
     }
@@ -118,9 +118,9 @@ impl Mirrors {
 
 /// Time of last use. For a mirror of an older version, which did not record it, the time of
 /// creation.
-fn used(place: &Path) -> SystemTime {
+fn used(path: &Path) -> SystemTime {
     let time = |path: PathBuf| fs::metadata(path).and_then(|found| found.modified());
-    time(place.join(USED)).or_else(|_| time(place.join("url"))).unwrap_or(SystemTime::UNIX_EPOCH)
+    time(path.join(USED)).or_else(|_| time(path.join("url"))).unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
 /// Bytes on disk. Only the server writes there.

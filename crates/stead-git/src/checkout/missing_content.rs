@@ -10,16 +10,16 @@ const MOST_BYTES: u64 = 1 << 20;
 
 /// The entries of a checkout that refer to content outside it.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Telling {
+pub(crate) struct MissingContent {
     /// Paths of `.gitattributes` files.
     pub(crate) attributes: Vec<String>,
     /// Paths of submodules.
     pub(crate) submodules: Vec<String>,
     /// Paths of submodules that are checked out after all.
-    pub(crate) brought: Vec<String>,
+    pub(crate) checked_out: Vec<String>,
 }
 
-impl Telling {
+impl MissingContent {
     /// Examines one entry of the index.
     pub(crate) fn look(&mut self, path: &[u8], is_submodule: bool) {
         let text = || String::from_utf8_lossy(path).into_owned();
@@ -36,21 +36,21 @@ impl Telling {
         let modules = plain_text(&work_tree.join(".gitmodules"));
         let paths = modules.lines().filter_map(|line| line.trim().strip_prefix("path")?.trim().strip_prefix('='));
         self.submodules.extend(paths.map(|path| path.trim().to_owned()));
-        self.submodules.retain(|path| !self.brought.contains(path));
+        self.submodules.retain(|path| !self.checked_out.contains(path));
         self.submodules.sort_unstable();
         self.submodules.dedup();
         self.attributes.retain(|path| plain_text(&work_tree.join(path)).contains("filter=lfs"));
         let mut warnings = Vec::new();
         if !self.submodules.is_empty() {
-            let words = format!("submodules are not checked out: {}", shown(&self.submodules));
-            warnings.push(("submodules_left_out".to_owned(), words));
+            let message = format!("submodules are not checked out: {}", shown(&self.submodules));
+            warnings.push(("submodules_left_out".to_owned(), message));
         }
         if !self.attributes.is_empty() {
-            let words = format!(
+            let message = format!(
                 "Git LFS files are left as pointers (named in {}); the agent type's git.lfs brings them",
                 shown(&self.attributes)
             );
-            warnings.push(("lfs_left_out".to_owned(), words));
+            warnings.push(("lfs_left_out".to_owned(), message));
         }
         warnings
     }

@@ -6,20 +6,20 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use crate::credential::Identity;
-use crate::refs::{Target, Wanted};
+use crate::remote::credential::Identity;
+use crate::remote::refs::{Target, Wanted};
 
 /// Answers are kept for this long at most, so that rotated secrets do not add up.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(3600);
 
 /// The answers of a mirror's remote, with their time and credential.
 #[derive(Default)]
-pub(crate) struct Known {
+pub(crate) struct RemoteCache {
     targets: HashMap<(Identity, Wanted), (Instant, Target)>,
     admitted: HashMap<Identity, Instant>,
 }
 
-impl Known {
+impl RemoteCache {
     /// Returns the remote's last answer about a reference to this credential, if it is recent
     /// enough.
     pub(crate) fn get(&self, who: Identity, wanted: &Wanted, ask: &Ask) -> Option<Target> {
@@ -27,7 +27,7 @@ impl Known {
         ask.accepts(who, *at).then(|| target.clone())
     }
 
-    pub(crate) fn learn(&mut self, who: Identity, wanted: Wanted, target: Target) {
+    pub(crate) fn insert(&mut self, who: Identity, wanted: Wanted, target: Target) {
         self.targets.insert((who, wanted), (Instant::now(), target));
         self.admit(who);
     }
@@ -52,18 +52,18 @@ impl Known {
 
 /// One question to a remote, with the rule for reusing earlier answers.
 pub(crate) struct Ask {
-    asked: Instant,
+    started: Instant,
     fresh: Duration,
 }
 
 impl Ask {
     pub(crate) fn now(fresh: Duration) -> Self {
-        Self { asked: Instant::now(), fresh }
+        Self { started: Instant::now(), fresh }
     }
 
     /// Accepts an answer that arrived while this question waited. Accepts an older one only for
     /// repositories without a credential, because a credential may have been revoked since.
     fn accepts(&self, who: Identity, at: Instant) -> bool {
-        at >= self.asked || (who.is_anonymous() && at.elapsed() < self.fresh)
+        at >= self.started || (who.is_anonymous() && at.elapsed() < self.fresh)
     }
 }

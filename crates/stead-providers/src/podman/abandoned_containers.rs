@@ -19,14 +19,14 @@ use super::container::{self, Found};
 const GRACE: Duration = Duration::from_secs(15);
 const EVERY: Duration = Duration::from_millis(500);
 
-pub(super) struct LateContainers {
+pub(super) struct AbandonedContainers {
     notes: PathBuf,
     instance: String,
     client: Arc<Client>,
     watching: AtomicBool,
 }
 
-impl LateContainers {
+impl AbandonedContainers {
     pub(super) fn new(notes: PathBuf, instance: String, client: Arc<Client>) -> Self {
         Self { notes, instance, client, watching: AtomicBool::new(false) }
     }
@@ -55,26 +55,26 @@ impl LateContainers {
         entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
     }
 
-    /// Removes late containers in the background until none can appear. For notes of an earlier
+    /// Removes such containers in the background until none can appear. For notes of an earlier
     /// server the grace period starts again.
     pub(super) fn watch(self: &Arc<Self>) {
         if self.noted().is_empty() || self.watching.swap(true, Ordering::AcqRel) {
             return;
         }
-        let late = Arc::clone(self);
+        let containers = Arc::clone(self);
         tokio::spawn(async move {
             let mut since: HashMap<String, Instant> = HashMap::new();
             loop {
-                let noted = late.noted();
+                let noted = containers.noted();
                 if noted.is_empty() {
-                    late.watching.store(false, Ordering::Release);
+                    containers.watching.store(false, Ordering::Release);
                     // A note may have been added just before the flag was cleared.
-                    return late.watch();
+                    return containers.watch();
                 }
                 since.retain(|name, _| noted.contains(name));
                 for name in noted {
                     let first = *since.entry(name.clone()).or_insert_with(Instant::now);
-                    late.look_for(&name, first.elapsed() > GRACE).await;
+                    containers.look_for(&name, first.elapsed() > GRACE).await;
                 }
                 tokio::time::sleep(EVERY).await;
             }

@@ -17,7 +17,7 @@ use crate::sys::clone::{self, Side};
 /// Number of attempts after which init kills everything in the box.
 const ROUNDS: u32 = 40;
 
-/// Position of a child of [`Tree::fork`] when it starts.
+/// Position of a child of [`ProcessTree::fork`] when it starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Member {
     There,
@@ -26,20 +26,20 @@ pub(super) enum Member {
 
 impl Member {
     /// Moves the calling process into the group if it is outside.
-    pub(super) fn join(self, tree: &Tree) -> Result<(), Errno> {
+    pub(super) fn join(self, tree: &ProcessTree) -> Result<(), Errno> {
         match (self, tree) {
-            (Self::Outside, Tree::Group { directory, .. }) => put(directory, "cgroup.procs", b"0"),
+            (Self::Outside, ProcessTree::Group { directory, .. }) => put(directory, "cgroup.procs", b"0"),
             _ => Ok(()),
         }
     }
 }
 
-pub(super) enum Tree {
+pub(super) enum ProcessTree {
     Group { directory: OwnedFd, name: String },
     Supervised { supervisor: Option<Pid>, rounds: u32 },
 }
 
-impl Tree {
+impl ProcessTree {
     /// Makes a new group below `parent`.
     pub(super) fn group(parent: &OwnedFd, number: u64) -> Result<Self, Errno> {
         let name = format!("e{number}");
@@ -65,7 +65,7 @@ impl Tree {
         }
     }
 
-    /// Starts to kill all processes. Call it again until [`Tree::count`] is 0.
+    /// Starts to kill all processes. Call it again until [`ProcessTree::count`] is 0.
     pub(super) fn kill(&mut self) {
         match self {
             Self::Group { directory, .. } => {

@@ -140,7 +140,7 @@ impl Lender {
         let directory = tempfile::Builder::new().prefix("lend").tempdir_in(below).map_err(disk(below))?;
         let listener = UnixListener::bind(directory.path().join("s")).map_err(disk(directory.path()))?;
         let asked = Arc::new(AtomicBool::new(false));
-        let answer = Answer {
+        let responder = CredentialResponder {
             protocol: format!("protocol={protocol}"),
             host: format!("host={host}"),
             text: format!("username={}\npassword={}\n", password.username, password.secret),
@@ -149,7 +149,7 @@ impl Lender {
         let serving = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 // A git that closes the connection early needs no answer.
-                let _ = answer.give(stream).await;
+                let _ = responder.respond(stream).await;
             }
         });
         Ok(Self { directory, serving: serving.abort_handle(), asked })
@@ -172,24 +172,24 @@ impl Drop for Lender {
     }
 }
 
-struct Answer {
+struct CredentialResponder {
     protocol: String,
     host: String,
     text: String,
     asked: Arc<AtomicBool>,
 }
 
-impl Answer {
-    async fn give(&self, mut stream: UnixStream) -> std::io::Result<()> {
+impl CredentialResponder {
+    async fn respond(&self, mut stream: UnixStream) -> std::io::Result<()> {
         let mine = rustix::process::geteuid().as_raw();
         if stream.peer_cred()?.uid() != mine {
             return Ok(());
         }
-        let mut question = Vec::new();
-        (&mut stream).take(16 << 10).read_to_end(&mut question).await?;
-        let question = String::from_utf8_lossy(&question);
-        let says = |wanted: &str| question.lines().any(|line| line == wanted);
-        if says("action=get") && says(&self.protocol) && says(&self.host) {
+        let mut request = Vec::new();
+        (&mut stream).take(16 << 10).read_to_end(&mut request).await?;
+        let request = String::from_utf8_lossy(&request);
+        let has = |wanted: &str| request.lines().any(|line| line == wanted);
+        if has("action=get") && has(&self.protocol) && has(&self.host) {
             self.asked.store(true, Ordering::Relaxed);
             stream.write_all(self.text.as_bytes()).await?;
         }

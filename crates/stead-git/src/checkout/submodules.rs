@@ -14,8 +14,8 @@ use stead_core::repository::RepositoryUrl;
 use crate::checkout::Checkout;
 use crate::error::{GitError, harmless};
 use crate::mirror::{Mirrors, Resolved, Source};
-use crate::network::Watch;
-use crate::refs::Target;
+use crate::remote::Watch;
+use crate::remote::refs::Target;
 
 /// Maximum depth of nested submodules.
 const MOST_DEEP: usize = 4;
@@ -66,7 +66,7 @@ impl Mirrors {
             let url = lead(&source.url, &url).map_err(failed)?;
             let inner = Source { url, reference: None, pull_request: None, ..source.clone() };
             let target = Target { commit, branch: None, default_branch: None };
-            let brought = match self.bring(&inner, target, watch).await {
+            let fetched = match self.fetch_commit(&inner, target, watch).await {
                 Ok(resolved) => Box::pin(self.gather(&inner, &resolved, watch, deeper, left)).await,
                 Err(error) => Err(error),
             };
@@ -76,7 +76,7 @@ impl Mirrors {
                 }
                 other => failed(other.sentence()),
             };
-            let inner = brought.map_err(within)?;
+            let inner = fetched.map_err(within)?;
             checkout.add(Submodule { name, path: path.clone(), checkout: inner });
         }
         Ok(checkout)

@@ -11,9 +11,9 @@ use super::UpperOn;
 use super::connection::{Connection, Following, Waiting};
 use super::exec::{Exec, Why};
 use super::job::{Queued, Work, failed};
+use super::process_tree::ProcessTree;
 use super::serve::Init;
 use super::spawn::resize;
-use super::tree::Tree;
 use crate::protocol::{AfterRun, Answer, Ask, ExecOrder, GuestErrorKind, Request, VERSION};
 use crate::spec::{HOME, WORKSPACE};
 
@@ -168,8 +168,8 @@ impl Init {
         }
         self.clear_a_full_box();
         let tree = match &self.handles.cgroup {
-            Some(group) => Tree::group(group, self.next_number),
-            None => Ok(Tree::Supervised { supervisor: None, rounds: 0 }),
+            Some(group) => ProcessTree::group(group, self.next_number),
+            None => Ok(ProcessTree::Supervised { supervisor: None, rounds: 0 }),
         };
         self.next_number += 1;
         let tree = match tree {
@@ -221,7 +221,7 @@ impl Init {
     }
 
     /// Sends output to followers that have room for it, and results to clients that wait for them.
-    pub(super) fn tell_the_waiting(&mut self) {
+    pub(super) fn notify_waiting(&mut self) {
         let mut forget = Vec::new();
         let execs = &mut self.execs;
         for connection in &mut self.connections {

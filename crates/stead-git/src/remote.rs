@@ -1,5 +1,9 @@
 //! A git that talks to a remote: address, credential, timeouts, retries and error classification.
 
+pub(crate) mod credential;
+pub(crate) mod progress;
+pub(crate) mod refs;
+
 use std::net::IpAddr;
 use std::path::Path;
 use std::time::Duration;
@@ -9,12 +13,12 @@ use stead_core::remote::{Address, GitGate, Host, is_public};
 use stead_core::repository::RepositoryUrl;
 
 use crate::blocking::blocking;
-use crate::command::{Ended, Git, reason};
-use crate::credential::{Credential, Lender, Password};
+use crate::command::{Git, GitFailure, reason};
 use crate::error::GitError;
 use crate::local::{LocalRepository, Snapshot};
 use crate::mirror::Settings;
-use crate::progress::{Progress, Teller};
+use crate::remote::credential::{Credential, Lender, Password};
+use crate::remote::progress::{Progress, ProgressParser};
 
 /// The purpose of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,7 +55,7 @@ pub trait Watch: Send + Sync {
 /// A remote that passed the checks, with its address and credential.
 pub(crate) struct Remote<'a> {
     settings: &'a Settings,
-    home: &'a Path,
+    directory: &'a Path,
     url: String,
     address: Address,
     protocol: &'static str,
@@ -69,18 +73,29 @@ impl<'a> Remote<'a> {
     /// the address that was checked. For a repository on this machine git reads a snapshot.
     pub(crate) async fn find(
         settings: &'a Settings,
-        home: &'a Path,
+        directory: &'a Path,
         url: &RepositoryUrl,
         gate: &GitGate,
     ) -> Result<Self, GitError> {
         let address = gate.judge(url)?;
         if let Address::Local { path } = &address {
-            let (path, roots, below, most) = (path.clone(), gate.roots.clone(), home.to_owned(), settings.most_bytes);
+            let (path, roots, below, most) =
+                (path.clone(), gate.roots.clone(), directory.to_owned(), settings.most_bytes);
             let snapshot = blocking(move || LocalRepository::open(&path, &roots)?.snapshot(&below, most)).await??;
             let url = format!("file://{}", snapshot.path().display());
             let (host, protocol) = ("this machine".to_owned(), "file");
             let (pinned, credential, snapshot) = (None, None, Some(snapshot));
-            return Ok(Self { settings, home, url, address, protocol, pinned, credential, host, _snapshot: snapshot });
+            return Ok(Self {
+                settings,
+                directory,
+                url,
+                address,
+                protocol,
+                pinned,
+                credential,
+                host,
+                _snapshot: snapshot,
+            });
         }
         let Some(host) = address.host().cloned() else {
             return Err(GitError::NotFound { reason: "the URL names no host".to_owned() });
@@ -90,7 +105,7 @@ impl<'a> Remote<'a> {
         let protocol = if let Address::Http { scheme, .. } = &address { *scheme } else { "ssh" };
         Ok(Self {
             settings,
-            home,
+            directory,
             url: url.to_string(),
             pinned: Some(pinned),
             credential,
@@ -116,7 +131,7 @@ impl<'a> Remote<'a> {
 
     /// Runs a git that talks to this remote; `build` adds its arguments. Retries after failures
     /// that may be transient.
-    pub(crate) async fn talk(
+    pub(crate) async fn run_git(
         &self,
         doing: &'static str,
         purpose: Purpose,
@@ -128,7 +143,7 @@ impl<'a> Remote<'a> {
             match self.once(doing, purpose, watch, &build).await {
                 // Never retry a push: one without an answer may have succeeded.
                 Err(error) if purpose == Purpose::Fetch && patience.again(&error).await => {}
-                ended => return ended,
+                result => return result,
             }
         }
     }
@@ -141,7 +156,8 @@ impl<'a> Remote<'a> {
         build: &impl Fn(Git<'a>) -> Git<'a>,
     ) -> Result<Vec<u8>, GitError> {
         let limit = self.settings.timeout;
-        let mut git = build(Git::new(self.home, self.settings.most_bytes)).env("GIT_ALLOW_PROTOCOL", self.protocol);
+        let mut git =
+            build(Git::new(self.directory, self.settings.most_bytes)).env("GIT_ALLOW_PROTOCOL", self.protocol);
         let stall = self.settings.stall.as_secs().max(1);
         git = git.setting("http.lowSpeedLimit=1").setting(format!("http.lowSpeedTime={stall}"));
         let (password, lender) = self.lend(purpose, watch).await?;
@@ -149,16 +165,16 @@ impl<'a> Remote<'a> {
             git = git.setting(lender.setting());
         }
         git = self.pin(git);
-        let mut teller = Teller::new(|progress| watch.progress(progress));
-        let ended = git.run(limit, |bytes| teller.hear(bytes)).await;
+        let mut parser = ProgressParser::new(|progress| watch.progress(progress));
+        let result = git.run(limit, |bytes| parser.push(bytes)).await;
         let offered =
             lender.as_ref().is_some_and(Lender::was_asked) || matches!(self.credential, Some(Credential::Key { .. }));
-        ended.map_err(|ended| match ended {
-            Ended::Failed { words } => {
-                let words = password.as_ref().map_or(words.clone(), |password| password.blot(&words));
-                self.failure(doing, &words, offered)
+        result.map_err(|failure| match failure {
+            GitFailure::Failed { messages } => {
+                let messages = password.as_ref().map_or(messages.clone(), |password| password.blot(&messages));
+                self.failure(doing, &messages, offered)
             }
-            Ended::Timeout => GitError::Timeout { doing, seconds: limit.as_secs() },
+            GitFailure::Timeout => GitError::Timeout { doing, seconds: limit.as_secs() },
             other => other.error(doing, limit, self.settings.most_bytes),
         })
     }
@@ -176,7 +192,7 @@ impl<'a> Remote<'a> {
         watch.lending(&loan).await.map_err(|error| GitError::Unrecorded { reason: error.to_string() })?;
         let Credential::Password { username, secret, .. } = credential else { return Ok((None, None)) };
         let password = Password::open(&self.host, username, secret)?;
-        let lender = Lender::open(self.home, self.protocol, &self.host, &password)?;
+        let lender = Lender::open(self.directory, self.protocol, &self.host, &password)?;
         Ok((Some(password), Some(lender)))
     }
 
@@ -221,13 +237,13 @@ impl<'a> Remote<'a> {
             }
             _ => options.push("IdentityFile=none".to_owned()),
         }
-        let words = options.iter().map(|option| format!("-o {}", quoted(option))).collect::<Vec<_>>().join(" ");
-        format!("ssh -F none {words}")
+        let options = options.iter().map(|option| format!("-o {}", quoted(option))).collect::<Vec<_>>().join(" ");
+        format!("ssh -F none {options}")
     }
 
-    fn failure(&self, doing: &'static str, words: &str, offered: bool) -> GitError {
-        let (host, reason) = (self.host.clone(), reason(words));
-        let has = |text: &str| words.contains(text);
+    fn failure(&self, doing: &'static str, messages: &str, offered: bool) -> GitError {
+        let (host, reason) = (self.host.clone(), reason(messages));
+        let has = |text: &str| messages.contains(text);
         let any = |texts: &[&str]| texts.iter().any(|text| has(text));
         if any(&[
             "returned error: 301",

@@ -16,7 +16,7 @@ use std::path::Path;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, Timespec, Timestamps, openat, utimensat};
 use sha1::{Digest, Sha1};
 
-use crate::left_out::Telling;
+use crate::checkout::missing_content::MissingContent;
 use crate::lfs;
 
 /// Length of an entry's fixed fields, before the path.
@@ -34,11 +34,11 @@ pub(crate) fn settle(
     index: &Path,
     seconds: i64,
     contents: &HashMap<&[u8], u64>,
-) -> io::Result<Telling> {
+) -> io::Result<MissingContent> {
     let mut bytes = fs::read(index)?;
     let stamp = u32::try_from(seconds).map_err(|_| malformed())?;
     let root = openat(CWD, work_tree, OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
-    let mut telling = Telling::default();
+    let mut missing = MissingContent::default();
     entries(&mut bytes, |fixed, path| {
         let content = contents.get(path);
         let stamp = if content.is_some() { lfs::SECONDS } else { stamp };
@@ -54,7 +54,7 @@ pub(crate) fn settle(
             fixed[36..40].copy_from_slice(&size.to_be_bytes()[4..]);
         }
         let is_submodule = fixed[24..28] == SUBMODULE;
-        telling.look(path, is_submodule);
+        missing.look(path, is_submodule);
         if is_submodule || content.is_some() { Ok(()) } else { touch(&root, path, seconds) }
     })?;
     let body = bytes.len() - 20;
@@ -63,7 +63,7 @@ pub(crate) fn settle(
     let new = index.with_extension("new");
     fs::write(&new, bytes)?;
     fs::rename(new, index)?;
-    Ok(telling)
+    Ok(missing)
 }
 
 /// Returns the object id of every file, and how many files have it. Skips submodules.

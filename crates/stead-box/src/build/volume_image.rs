@@ -162,13 +162,13 @@ mod tests {
             format(&path, limit, None).unwrap();
             let mut dump = Command::new("dumpe2fs");
             dump.arg("-h").arg(&path);
-            let said = with_system_path(dump).output().unwrap();
-            let said = String::from_utf8(said.stdout).unwrap();
+            let output = with_system_path(dump).output().unwrap();
+            let output = String::from_utf8(output.stdout).unwrap();
             let blocks = |name: &str| -> u64 {
-                let line = said.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+                let line = output.lines().find_map(|line| line.strip_prefix(name)).unwrap();
                 line.trim().parse().unwrap()
             };
-            assert!(said.contains("has_journal"), "{megabytes}: {said}");
+            assert!(output.contains("has_journal"), "{megabytes}: {output}");
             let room = (blocks("Free blocks:") - blocks("Reserved block count:")) * 4096;
             assert!(room <= limit + (128 << 10), "{megabytes} MiB have room for {room} bytes");
             assert!(room >= limit / 2, "{megabytes} MiB have room for {room} bytes");

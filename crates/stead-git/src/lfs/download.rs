@@ -1,4 +1,4 @@
-//! Fetches the contents of a commit's pointers into the store beside the mirror.
+//! Fetches the contents of a commit's pointers into the store next to the mirror.
 //!
 //! Only one fetch per repository runs at a time, so that later callers find the objects of earlier
 //! ones. One missing object fails the whole fetch, because the caller needs all of them. Fetched
@@ -14,27 +14,27 @@ use stead_core::remote::{Address, GitGate};
 use tokio::task::JoinSet;
 use ureq::http::StatusCode;
 
-use super::batch::{Action, Actions, Answer, Due, MOST_OBJECTS, Operation, Question, Refusal};
+use super::batch::{Action, Actions, BatchRequest, BatchResponse, Due, MOST_OBJECTS, Operation, Refusal};
+use super::client::LfsClient;
 use super::files::{Files, LfsFile};
 use super::objects::{Objects, Tally, Untrue};
 use super::pointer::Pointer;
-use super::way::Way;
 use crate::blocking::blocking;
 use crate::checkout::Checkout;
 use crate::error::{GitError, disk};
 use crate::local::LocalRepository;
-use crate::mirror::{Mirrors, Resolved, Source, Turn};
-use crate::network::{Purpose, Watch};
-use crate::progress::Progress;
+use crate::mirror::{MirrorLock, Mirrors, Resolved, Source};
+use crate::remote::progress::Progress;
+use crate::remote::{Purpose, Watch};
 
 /// Maximum number of parallel transfers.
 const AT_ONCE: usize = 4;
-const TOLD_EVERY: Duration = Duration::from_secs(1);
+const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// An object for a repository that is already in a workspace.
 pub struct LfsObject {
     /// Path of the object in the workspace.
-    pub place: String,
+    pub workspace_path: String,
     pub size: u64,
     path: PathBuf,
 }
@@ -53,10 +53,10 @@ impl Mirrors {
         resolved: &Resolved,
         watch: &dyn Watch,
     ) -> Result<Vec<LfsObject>, GitError> {
-        let files = self.bring_lfs(source, resolved, watch).await?;
+        let files = self.download_lfs(source, resolved, watch).await?;
         let object = |file: &LfsFile| {
             let Pointer { oid, size } = &file.pointer;
-            LfsObject { place: oid.place(), size: *size, path: files.objects.path(oid) }
+            LfsObject { workspace_path: oid.workspace_path(), size: *size, path: files.objects.path(oid) }
         };
         Ok(files.distinct().into_iter().map(object).collect())
     }
@@ -71,7 +71,7 @@ impl Mirrors {
     ) -> Result<Checkout, GitError> {
         let (url, gate) = (checkout.url.clone(), gate.clone());
         let source = Source { url, reference: None, pull_request: None, depth: None, gate: gate.clone() };
-        checkout.lfs = Some(self.bring_lfs(&source, &checkout.resolved, watch).await?);
+        checkout.lfs = Some(self.download_lfs(&source, &checkout.resolved, watch).await?);
         for submodule in &mut checkout.submodules {
             let inner = Box::pin(self.with_lfs(submodule.checkout.clone(), &gate, watch)).await?;
             submodule.checkout = inner;
@@ -80,14 +80,14 @@ impl Mirrors {
     }
 
     /// Returns the Git LFS files of a commit in the mirror, after fetching their contents.
-    pub(crate) async fn bring_lfs(
+    pub(crate) async fn download_lfs(
         &self,
         source: &Source,
         resolved: &Resolved,
         watch: &dyn Watch,
     ) -> Result<Files, GitError> {
         let objects = Objects::of(&resolved.mirror);
-        let _turn = self.lfs_turn(&resolved.mirror, watch).await?;
+        let _lock = self.lock_lfs(&resolved.mirror, watch).await?;
         objects.prepare()?;
         let files = Files { files: self.lfs_files(resolved, &objects).await?, objects };
         let missing: Vec<LfsFile> =
@@ -109,17 +109,17 @@ impl Mirrors {
                 _ => self.download(source, resolved, &missing, &files.objects, &tally, watch).await,
             }
         };
-        telling(work, &missing, &tally, watch).await?;
+        with_progress(work, &missing, &tally, watch).await?;
         Ok(files)
     }
 
-    async fn lfs_turn(&self, mirror: &Path, watch: &dyn Watch) -> Result<Turn, GitError> {
+    async fn lock_lfs(&self, mirror: &Path, watch: &dyn Watch) -> Result<MirrorLock, GitError> {
         let name = mirror.with_extension("lfs.git");
         if self.is_busy(&name) {
             let detail = "for another session's Git LFS files of the same repository".to_owned();
             watch.progress(Progress { stage: "Waiting".to_owned(), percent: 0, detail });
         }
-        self.turn(&name).await
+        self.lock(&name).await
     }
 
     /// Checks the sizes before any request: the size in a pointer is an untrusted claim.
@@ -143,19 +143,19 @@ impl Mirrors {
         tally: &Arc<Tally>,
         watch: &dyn Watch,
     ) -> Result<(), GitError> {
-        let way = Way::open(self.settings(), source, Purpose::Fetch, watch).await?;
+        let client = LfsClient::open(self.settings(), source, Purpose::Fetch, watch).await?;
         for files in missing.chunks(MOST_OBJECTS) {
             self.touch(&resolved.mirror);
             let pointers: Vec<_> = files.iter().map(|file| file.pointer.clone()).collect();
-            let question = Question::new(Operation::Download, resolved.branch.as_deref(), &pointers);
-            let mut answer = way.ask(&question).await?;
+            let request = BatchRequest::new(Operation::Download, resolved.branch.as_deref(), &pointers);
+            let mut response = client.batch(&request).await?;
             let mut transfers = Vec::new();
             for file in files {
                 let nowhere = || file.missing("the LFS server does not say where it is");
-                let action = due(&way, file, &mut answer)?.download.ok_or_else(nowhere)?;
-                let way = way.clone();
+                let action = due(&client, file, &mut response)?.download.ok_or_else(nowhere)?;
+                let client = client.clone();
                 let (file, objects, tally) = (file.clone(), objects.clone(), tally.clone());
-                transfers.push(Transfer { way, action, file, objects, tally });
+                transfers.push(Transfer { client, action, file, objects, tally });
             }
             run_all(transfers).await?;
         }
@@ -164,11 +164,11 @@ impl Mirrors {
 }
 
 /// Returns the actions for a file, or the reason why there are none.
-pub(super) fn due(way: &Way, file: &LfsFile, answer: &mut Answer) -> Result<Actions, GitError> {
-    match answer.due(&file.pointer) {
+pub(super) fn due(client: &LfsClient, file: &LfsFile, response: &mut BatchResponse) -> Result<Actions, GitError> {
+    match response.due(&file.pointer) {
         Due::Actions(actions) => Ok(actions),
         Due::Refused(Refusal { code, message }) => {
-            Err(file.missing(&format!("the LFS server answers {code}: {}", way.words(&message))))
+            Err(file.missing(&format!("the LFS server answers {code}: {}", client.message(&message))))
         }
         Due::Unmentioned => Err(file.missing("the LFS server does not speak of it")),
     }
@@ -176,7 +176,7 @@ pub(super) fn due(way: &Way, file: &LfsFile, answer: &mut Answer) -> Result<Acti
 
 /// A running transfer of one object.
 struct Transfer {
-    way: Arc<Way>,
+    client: Arc<LfsClient>,
     action: Action,
     file: LfsFile,
     objects: Objects,
@@ -185,16 +185,16 @@ struct Transfer {
 
 /// Runs a few transfers at a time; the first failure cancels the others.
 async fn run_all(transfers: Vec<Transfer>) -> Result<(), GitError> {
-    let (mut left, mut running) = (transfers.into_iter(), JoinSet::new());
+    let (mut pending, mut running) = (transfers.into_iter(), JoinSet::new());
     loop {
         while running.len() < AT_ONCE
-            && let Some(transfer) = left.next()
+            && let Some(transfer) = pending.next()
         {
             running.spawn(transfer.run());
         }
         let interrupted = |_| Err(GitError::Lfs { reason: "the work was interrupted".to_owned() });
         match running.join_next().await {
-            Some(ended) => ended.unwrap_or_else(interrupted)?,
+            Some(result) => result.unwrap_or_else(interrupted)?,
             None => return Ok(()),
         }
     }
@@ -203,20 +203,20 @@ async fn run_all(transfers: Vec<Transfer>) -> Result<(), GitError> {
 impl Transfer {
     /// Retries after failures that may be transient.
     async fn run(self) -> Result<(), GitError> {
-        let mut patience = self.way.patience();
+        let mut patience = self.client.patience();
         loop {
             match self.once().await {
                 Err(error) if patience.again(&error).await => {}
-                ended => return ended,
+                result => return result,
             }
         }
     }
 
     async fn once(&self) -> Result<(), GitError> {
-        let response = self.way.get(&self.action).await?;
+        let response = self.client.get(&self.action).await?;
         let status = response.status();
         if status != StatusCode::OK {
-            let refused = self.way.refused("the host that keeps it", response).await;
+            let refused = self.client.refused("the host that keeps it", response).await;
             return Err(match status {
                 StatusCode::NOT_FOUND | StatusCode::GONE => self.file.missing(&refused.sentence()),
                 _ => refused,
@@ -224,7 +224,7 @@ impl Transfer {
         }
         let (objects, pointer, tally) = (self.objects.clone(), self.file.pointer.clone(), self.tally.clone());
         let taken = blocking(move || objects.take(&pointer, response.into_body().into_reader(), &tally)).await?;
-        taken.map_err(|untrue| why(untrue, &self.file, Some(self.way.host())))?;
+        taken.map_err(|untrue| why(untrue, &self.file, Some(self.client.host())))?;
         self.tally.objects.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
@@ -247,7 +247,7 @@ pub(super) fn why(untrue: Untrue, file: &LfsFile, from: Option<String>) -> GitEr
         (Untrue::Io(error), Some(host)) => {
             GitError::Unreachable { host, reason: format!("the content of {} broke off: {error}", file.shown()) }
         }
-        (Untrue::Io(error), None) => disk(&file.place())(error),
+        (Untrue::Io(error), None) => disk(&file.to_path())(error),
     }
 }
 
@@ -272,28 +272,28 @@ async fn copy_local(
 }
 
 /// Reports progress at intervals.
-async fn telling<T>(
+async fn with_progress<T>(
     work: impl Future<Output = Result<T, GitError>>,
     missing: &[LfsFile],
     tally: &Tally,
     watch: &dyn Watch,
 ) -> Result<T, GitError> {
     let all = missing.iter().fold(0_u64, |sum, file| sum.saturating_add(file.pointer.size)).max(1);
-    let tell = || {
+    let report = || {
         let (bytes, objects) = (tally.bytes.load(Ordering::Relaxed), tally.objects.load(Ordering::Relaxed));
         let percent = u8::try_from((u128::from(bytes) * 100 / u128::from(all)).min(100)).unwrap_or(100);
         let detail = format!("({objects}/{}), {:.1} MiB", missing.len(), bytes as f64 / f64::from(1 << 20));
         watch.progress(Progress { stage: "Receiving Git LFS objects".to_owned(), percent, detail });
     };
     let mut work = std::pin::pin!(work);
-    let mut clock = tokio::time::interval(TOLD_EVERY);
+    let mut clock = tokio::time::interval(REPORT_INTERVAL);
     loop {
         tokio::select! {
-            ended = &mut work => {
-                tell();
-                return ended;
+            result = &mut work => {
+                report();
+                return result;
             }
-            _ = clock.tick() => tell(),
+            _ = clock.tick() => report(),
         }
     }
 }

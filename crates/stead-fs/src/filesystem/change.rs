@@ -6,7 +6,7 @@
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::entry::Permission;
+use crate::filesystem::entry::Permission;
 use crate::path::WorkspacePath;
 
 /// One change of a tree. A change creates the missing parent directories that it needs.

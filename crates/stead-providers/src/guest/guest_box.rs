@@ -29,7 +29,7 @@ pub(crate) struct MountOrder {
     pub(crate) allowed_root_owned_mounts: Vec<String>,
 }
 
-/// The result of [`BoxHome::look`].
+/// The result of [`GuestBox::look`].
 #[derive(Default)]
 pub(crate) struct Looked {
     pub(crate) touched: Option<Touched>,
@@ -41,7 +41,7 @@ pub(crate) struct Looked {
 /// run on an async thread.
 ///
 /// A tree is made of layers ([`crate::overlay`]) or copied as a tar ([`super::TarStore`]).
-pub(crate) trait BoxHome: Send + Sync + 'static {
+pub(crate) trait GuestBox: Send + Sync + 'static {
     fn provider(&self) -> ProviderName;
 
     /// The limits in force, read back after they were set.
@@ -69,12 +69,12 @@ pub(crate) trait BoxHome: Send + Sync + 'static {
     fn fill(&self, fill: Fill<'_>) -> Result<StepReport, ProviderError>;
 
     /// Writes a small text at a path without the box; `false` if it has to go through the box.
-    fn place(&self, path: &str, text: &str) -> Result<bool, ProviderError>;
+    fn write_text(&self, path: &str, text: &str) -> Result<bool, ProviderError>;
 
     /// Host directories as workspaces; `None` if this box does not support them.
     fn host_mounts(&self) -> Option<&dyn HostMounts>;
 
-    /// Marks the current tree as the base of [`BoxHome::compare`].
+    /// Marks the current tree as the base of [`GuestBox::compare`].
     fn begin(&self) -> Result<Vec<Failure>, ProviderError>;
 
     fn snapshot(&self, snapshot: SnapshotId) -> Result<(), ProviderError>;
