@@ -2,12 +2,14 @@
 
 use anyhow::Result;
 
+use crate::prerequisites::{eval_worker, python, system_packages};
 use crate::process::{cargo, run as run_command};
 use crate::steps::{self, Step};
-use crate::{crash, eval_worker, fuzz, hostile_load, python, schemathesis, setup};
+use crate::third_party::schemathesis;
+use crate::{crash, fuzz, hostile_load};
 
 const STEPS: &[Step] = &[
-    Step { name: "setup", about: "install missing system packages", run: setup::ensure },
+    Step { name: "setup", about: "install missing system packages", run: system_packages::ensure },
     Step { name: "python", about: "a virtual environment with schemathesis", run: python::ensure },
     Step { name: "eval-worker", about: "the Python worker", run: eval_worker::ensure },
     Step { name: "properties", about: "every property test with many more cases", run: properties },

@@ -8,6 +8,7 @@
 mod changelog;
 mod comment_width;
 mod documents;
+mod file_tree;
 mod leftovers;
 mod manifests;
 mod names;
@@ -18,14 +19,14 @@ mod unsafe_code;
 
 use anyhow::{Result, bail};
 
-use crate::tree::Tree;
+use file_tree::FileTree;
 
 /// One sentence per problem.
 type Findings = Vec<String>;
 
 struct Rule {
     name: &'static str,
-    check: fn(&Tree) -> Findings,
+    check: fn(&FileTree) -> Findings,
 }
 
 const RULES: &[Rule] = &[
@@ -42,7 +43,7 @@ const RULES: &[Rule] = &[
     Rule { name: "requirement ids of tests", check: requirements::check },
     Rule { name: "nothing left open", check: leftovers::check },
     Rule { name: "one test binary per crate", check: test_layout::check },
-    Rule { name: "unsafe only where it has a home", check: unsafe_code::check },
+    Rule { name: "unsafe only where it is allowed", check: unsafe_code::check },
 ];
 
 pub(crate) fn run(args: &[String]) -> Result<()> {
@@ -53,7 +54,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
 }
 
 pub(crate) fn check() -> Result<()> {
-    let tree = Tree::load()?;
+    let tree = FileTree::load()?;
     let mut failed = 0;
     for rule in RULES {
         let findings = (rule.check)(&tree);

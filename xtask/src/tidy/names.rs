@@ -2,11 +2,11 @@
 //! unrelated code.
 
 use super::Findings;
-use crate::tree::Tree;
+use super::file_tree::FileTree;
 
 const EMPTY_NAMES: &[&str] = &["util", "utils", "helper", "helpers", "common", "misc", "types"];
 
-pub(super) fn check(tree: &Tree) -> Findings {
+pub(super) fn check(tree: &FileTree) -> Findings {
     let named_badly = |part: &str| EMPTY_NAMES.contains(&part.split('.').next().unwrap_or(part));
     tree.files()
         .filter_map(|(path, _)| Some((path, path.split('/').find(|part| named_badly(part))?)))
@@ -20,7 +20,7 @@ mod tests {
 
     #[test]
     fn empty_names_are_found_in_files_and_folders() {
-        let tree = Tree::of(&[
+        let tree = FileTree::of(&[
             ("crates/a/src/utils.rs", ""),
             ("crates/a/src/common/lib.rs", ""),
             ("web/helpers.ts", ""),

@@ -2,9 +2,9 @@
 //! that no `mod` declares, because they would never run.
 
 use super::Findings;
-use crate::tree::Tree;
+use super::file_tree::FileTree;
 
-pub(super) fn check(tree: &Tree) -> Findings {
+pub(super) fn check(tree: &FileTree) -> Findings {
     let mut findings = Vec::new();
     for (path, _) in tree.rust() {
         let Some((package, file)) = path.split_once("/tests/").filter(|(package, _)| is_package(tree, package)) else {
@@ -21,13 +21,13 @@ pub(super) fn check(tree: &Tree) -> Findings {
     findings
 }
 
-fn is_package(tree: &Tree, folder: &str) -> bool {
+fn is_package(tree: &FileTree, folder: &str) -> bool {
     tree.exists(&format!("{folder}/Cargo.toml"))
 }
 
 /// Returns true if the parent of `a/b.rs` or `a/b/mod.rs` (that is `a.rs`, `a/mod.rs`, or `main.rs`
 /// at the top) contains `mod b;`.
-fn is_declared(tree: &Tree, root: &str, module: &str) -> bool {
+fn is_declared(tree: &FileTree, root: &str, module: &str) -> bool {
     let module = module.trim_end_matches(".rs").trim_end_matches("/mod");
     let (parents, name) = match module.rsplit_once('/') {
         Some((parent, name)) => (vec![format!("{root}/{parent}.rs"), format!("{root}/{parent}/mod.rs")], name),
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     fn check_files(files: &[(&str, &str)]) -> Findings {
-        check(&Tree::of(&[&[("crates/a/Cargo.toml", "")], files].concat()))
+        check(&FileTree::of(&[&[("crates/a/Cargo.toml", "")], files].concat()))
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! A real `stead serve` as a child process, on a free loopback port. It is stopped or killed by its
 //! process id.
 
+pub(crate) mod home_processes;
+pub(crate) mod http;
+
 use std::fs::File;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::process::ExitStatusExt;
@@ -11,8 +14,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::http::Client;
 use crate::process::{command, target, wait_within};
+use http::Client;
 
 const START_LIMIT: Duration = Duration::from_secs(30);
 const STOP_LIMIT: Duration = Duration::from_secs(20);

@@ -22,15 +22,15 @@ pub(crate) fn run(command: &mut std::process::Command) -> Result<()> {
     if let Some(output) = child.stdout.take() {
         std::thread::spawn(move || read(output, &send));
     }
-    let mut failures = Failures::default();
+    let mut report = FailureReport::default();
     let status = loop {
         match lines.recv_timeout(Duration::from_millis(100)) {
-            Ok(line) => failures.hear(&line),
+            Ok(line) => report.read_line(&line),
             Err(mpsc::RecvTimeoutError::Disconnected) => break child.wait()?,
             Err(mpsc::RecvTimeoutError::Timeout) => {
                 if let Some(status) = child.try_wait()? {
                     while let Ok(line) = lines.recv_timeout(LAST_LINES) {
-                        failures.hear(&line);
+                        report.read_line(&line);
                     }
                     break status;
                 }
@@ -38,7 +38,7 @@ pub(crate) fn run(command: &mut std::process::Command) -> Result<()> {
         }
     };
     if !status.success() {
-        println!("\nwhat failed, once more:\n{}", failures.text());
+        println!("\nwhat failed, once more:\n{}", report.text());
     }
     process::check(command, status)
 }
@@ -54,15 +54,15 @@ fn read(output: impl Read, send: &mpsc::Sender<String>) {
     }
 }
 
-/// The parts of the output that belong to failures.
+/// The parts of the output that belong to report.
 #[derive(Default)]
-struct Failures {
+struct FailureReport {
     lines: Vec<String>,
     within: bool,
 }
 
-impl Failures {
-    fn hear(&mut self, line: &str) {
+impl FailureReport {
+    fn read_line(&mut self, line: &str) {
         if line == "failures:" {
             self.within = true;
         }
@@ -85,12 +85,12 @@ mod tests {
 
     #[test]
     fn only_what_failed_is_kept() {
-        let mut failures = Failures::default();
+        let mut report = FailureReport::default();
         for line in ["test a ... ok", "failures:", "---- b stdout ----", "no", "test result: FAILED.", "test c ... ok"]
         {
-            failures.hear(line);
+            report.read_line(line);
         }
-        assert_eq!(failures.text(), "failures:\n---- b stdout ----\nno\ntest result: FAILED.");
+        assert_eq!(report.text(), "failures:\n---- b stdout ----\nno\ntest result: FAILED.");
     }
 
     #[test]

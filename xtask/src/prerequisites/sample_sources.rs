@@ -8,8 +8,8 @@ use std::path::PathBuf;
 
 use anyhow::{Result, ensure};
 
+use crate::prerequisites::python;
 use crate::process::{cache, command, run};
-use crate::python;
 
 const PYTHON: (&str, &str) = ("requests==2.32.3", "requests-2.32.3.tar.gz");
 const TYPESCRIPT: (&str, &str) = ("immer@10.1.1", "immer-10.1.1.tgz");

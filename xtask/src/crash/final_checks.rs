@@ -11,9 +11,9 @@ use super::check;
 use super::load::{self, Worker};
 use super::model::{Life, Session};
 use super::random::Random;
-use crate::home_processes::processes_of;
-use crate::http::Client;
 use crate::process::{output, run};
+use crate::server::home_processes::processes_of;
+use crate::server::http::Client;
 use crate::server::stead;
 
 const REPLAYS: usize = 10;

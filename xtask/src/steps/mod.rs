@@ -2,6 +2,8 @@
 //!
 //! No step is skipped silently: the table also lists steps that were not selected or not reached.
 
+pub(crate) mod failure_report;
+
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -62,18 +64,18 @@ fn run_selected(steps: &[Step], only: &[&str]) -> (Vec<Outcome>, Option<Failure>
         } else if failure.is_some() {
             Outcome::NotReached
         } else {
-            let place = format!("[{}/{}]", index + 1, steps.len());
-            println!("\n{place} {}: {} (at {})", step.name, step.about, clock(start.elapsed()));
+            let position = format!("[{}/{}]", index + 1, steps.len());
+            println!("\n{position} {}: {} (at {})", step.name, step.about, clock(start.elapsed()));
             let step_start = Instant::now();
             let result = (step.run)();
             let took = step_start.elapsed();
             match result {
                 Ok(()) => {
-                    println!("{place} {}: passed in {}", step.name, clock(took));
+                    println!("{position} {}: passed in {}", step.name, clock(took));
                     Outcome::Passed(took)
                 }
                 Err(error) => {
-                    println!("{place} {}: FAILED after {}", step.name, clock(took));
+                    println!("{position} {}: FAILED after {}", step.name, clock(took));
                     failure = Some((step.name, error));
                     Outcome::Failed(took)
                 }
@@ -138,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn only_selects_and_the_rest_is_told() {
+    fn only_selects_and_the_rest_is_listed() {
         let (rows, failure) = run_selected(STEPS, &["three"]);
         assert!(matches!(rows[..], [Outcome::NotSelected, Outcome::NotSelected, Outcome::Passed(_)]), "{rows:?}");
         assert!(failure.is_none());

@@ -11,9 +11,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-use crate::http::Response;
+use crate::prerequisites::python::COMPAT;
 use crate::process::{cache, command, root, run, run_within};
-use crate::python::COMPAT;
+use crate::server::http::Response;
 use crate::server::{self, Server};
 
 const LIMIT: Duration = Duration::from_secs(240);
@@ -44,7 +44,7 @@ fn all(server: &Server, node: &Path) -> Result<()> {
     run_within(client(COMPAT.program("python")).arg(&script).args(["http", &url]), LIMIT)?;
     run_within(client(COMPAT.program("python")).arg(&script).arg("stdio").arg(&stead).arg(&session), LIMIT)?;
     run_within(
-        client(node.join(".bin/node")).arg(beside(node, "mcp_client.mjs")?).arg(&url).arg(&stead).arg(&session),
+        client(node.join(".bin/node")).arg(copy_next_to(node, "mcp_client.mjs")?).arg(&url).arg(&stead).arg(&session),
         LIMIT,
     )?;
     conformance::check(server, node)?;
@@ -100,10 +100,10 @@ fn node_modules() -> Result<PathBuf> {
 }
 
 /// Copies a script to where Node finds its packages.
-fn beside(modules: &Path, name: &str) -> Result<PathBuf> {
-    let place = modules.with_file_name(name);
-    std::fs::copy(root().join("tests/compat").join(name), &place)?;
-    Ok(place)
+fn copy_next_to(modules: &Path, name: &str) -> Result<PathBuf> {
+    let copy = modules.with_file_name(name);
+    std::fs::copy(root().join("tests/compat").join(name), &copy)?;
+    Ok(copy)
 }
 
 /// Runs the sandbox tests of LangChain and Inspect, each with sessions of its own.

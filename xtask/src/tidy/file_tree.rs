@@ -8,11 +8,11 @@ use anyhow::{Context, Result};
 use crate::process::{command, output, root};
 
 /// Path from the workspace root → text. Files other than Rust, TOML or Markdown have an empty text.
-pub(crate) struct Tree {
+pub(crate) struct FileTree {
     files: BTreeMap<String, String>,
 }
 
-impl Tree {
+impl FileTree {
     /// Loads committed and new files, without ignored ones, so that a file counts before it is
     /// added.
     pub(crate) fn load() -> Result<Self> {
@@ -60,7 +60,7 @@ impl Tree {
 }
 
 #[cfg(test)]
-impl Tree {
+impl FileTree {
     pub(crate) fn of(files: &[(&str, &str)]) -> Self {
         Self { files: files.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect() }
     }
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn directories_exist_by_their_files() {
-        let tree = Tree::of(&[("docs/spec/journal.md", ""), ("docs-old.md", ""), ("crates/a/Cargo.toml", "")]);
+        let tree = FileTree::of(&[("docs/spec/journal.md", ""), ("docs-old.md", ""), ("crates/a/Cargo.toml", "")]);
         assert!(tree.exists("docs/spec/journal.md"));
         assert!(tree.exists("docs/spec"));
         assert!(tree.exists("docs/"));

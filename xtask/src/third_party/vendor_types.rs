@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 
+use crate::prerequisites::python;
 use crate::process::{command, root, run_within};
-use crate::python;
 use crate::server::Server;
 
 pub(crate) fn check() -> Result<()> {

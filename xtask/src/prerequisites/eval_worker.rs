@@ -40,13 +40,13 @@ pub(crate) fn ensure() -> Result<()> {
     for profile in ["debug", "release"] {
         let folder = target().join(profile);
         std::fs::create_dir_all(&folder)?;
-        place(&built, &folder.join(NAME))?;
+        install(&built, &folder.join(NAME))?;
     }
     Ok(())
 }
 
 /// Copies under a temporary name first, so that a running worker is never overwritten.
-fn place(built: &Path, wanted: &Path) -> Result<()> {
+fn install(built: &Path, wanted: &Path) -> Result<()> {
     let new = wanted.with_extension("new");
     std::fs::copy(built, &new)
         .and_then(|_| std::fs::rename(&new, wanted))
