@@ -35,7 +35,11 @@ fn is_declared(tree: &FileTree, root: &str, module: &str) -> bool {
     };
     let declares = |line: &str| {
         let line = line.trim();
-        let line = line.strip_prefix("pub(crate) ").or_else(|| line.strip_prefix("pub ")).unwrap_or(line);
+        let line = match line.strip_prefix("pub") {
+            Some(rest) if rest.starts_with('(') => rest.split_once(") ").map_or("", |(_, rest)| rest),
+            Some(rest) => rest.trim_start(),
+            None => line,
+        };
         line.strip_prefix("mod ").and_then(|rest| rest.strip_suffix(';')) == Some(name)
     };
     parents.iter().filter_map(|parent| tree.text(parent)).any(|text| text.lines().any(declares))
@@ -53,7 +57,7 @@ mod tests {
     fn a_declared_module_runs() {
         assert!(
             check_files(&[
-                ("crates/a/tests/it/main.rs", "mod exec;\nmod files;\npub(crate) mod kit;\n"),
+                ("crates/a/tests/it/main.rs", "mod exec;\nmod files;\npub(in crate::a) mod kit;\n"),
                 ("crates/a/tests/it/exec.rs", ""),
                 ("crates/a/tests/it/kit/mod.rs", ""),
                 ("crates/a/tests/it/files.rs", "mod rename;"),
