@@ -9,6 +9,7 @@ mod changelog;
 mod comment_width;
 mod documents;
 mod file_tree;
+mod folder_sizes;
 mod leftovers;
 mod manifests;
 mod names;
@@ -31,8 +32,9 @@ struct Rule {
 
 const RULES: &[Rule] = &[
     Rule { name: "file sizes", check: sizes::check },
+    Rule { name: "files per folder", check: folder_sizes::check },
     Rule { name: "comment width", check: comment_width::check },
-    Rule { name: "names that say something", check: names::check },
+    Rule { name: "names use the words of the glossary", check: names::check },
     Rule { name: "dependency direction", check: manifests::direction },
     Rule { name: "stead-core stays pure", check: manifests::core_is_pure },
     Rule { name: "shared lints", check: manifests::lints },
