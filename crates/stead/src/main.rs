@@ -1,7 +1,8 @@
 //! `stead`: the server process, and a command line that uses it over HTTP.
 //!
-//! Each command is one file in `commands/`; `commands.rs` lists them. `config.rs` provides all
-//! settings, `output.rs` prints everything, and `failure/exit.rs` maps every failure to an exit code.
+//! Each command is one file below `commands/`; `commands.rs` lists them. `config.rs` provides all
+//! settings, `output.rs` prints everything, and `failure/exit.rs` maps every failure to an exit
+//! code.
 
 mod args;
 mod attach;

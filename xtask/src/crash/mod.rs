@@ -4,8 +4,8 @@
 //! A few workers create sessions, call tools and close sessions. Each keeps a model of the
 //! acknowledged requests (`model.rs`). A request without a response may or may not have taken
 //! effect. A request with a response must not be undone. After each restart `check.rs` compares the
-//! server with the model. At the end `final_checks.rs` closes everything, verifies the journals offline
-//! and counts leftovers on the host.
+//! server with the model. At the end `final_checks.rs` closes everything, verifies the journals
+//! offline and counts leftovers on the host.
 
 mod check;
 mod final_checks;

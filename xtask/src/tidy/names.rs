@@ -60,8 +60,8 @@ const EXCEPTIONS: &[Exception] = &[Exception {
     reason: "a boxed error, in the sense of Rust's `Box`",
 }];
 
-/// TEMPORARY: names that are being replaced. Each entry is the start of a path and a word. Remove an
-/// entry with the last name that needs it.
+/// TEMPORARY: names that are being replaced. Each entry is the start of a path and a word. Remove
+/// an entry with the last name that needs it.
 const PENDING: &[(&str, &str)] = &[
     ("crates/stead-api/", "moment"),
     ("crates/stead-box/", "unread"),
