@@ -3,11 +3,11 @@
 
 use anyhow::Result;
 
+use crate::prerequisites::{eval_worker, python, system_packages};
 use crate::process::{cargo, run as run_command};
-use crate::{eval_worker, python, setup};
 
 pub(crate) fn run(args: &[String]) -> Result<()> {
-    setup::ensure_peers()?;
+    system_packages::ensure_peers()?;
     // The environment contains asteval, the peer of the eval benchmark.
     python::ensure()?;
     eval_worker::ensure()?;

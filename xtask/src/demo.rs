@@ -6,8 +6,9 @@ use std::process::Stdio;
 
 use anyhow::{Context, Result};
 
+use crate::prerequisites::eval_worker;
 use crate::process::{cargo, command, run as run_command};
-use crate::{eval_worker, server};
+use crate::server;
 
 pub(crate) fn run(args: &[String]) -> Result<()> {
     println!("building stead (the first time takes a few minutes)");

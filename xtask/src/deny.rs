@@ -4,7 +4,7 @@
 
 use anyhow::{Result, bail};
 
-use crate::installed::installed;
+use crate::prerequisites::cargo_tools::installed;
 use crate::process::{command, run as run_command};
 
 const VERSION: &str = "0.20.2";

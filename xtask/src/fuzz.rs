@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use crate::installed::installed;
+use crate::prerequisites::cargo_tools::installed;
 use crate::process::{cache, command, output, root, run as run_command, run_within, target};
 
 const VERSION: &str = "0.13.2";

@@ -3,33 +3,23 @@
 //! Chores run programs and print what they do. They contain no product code and depend on no
 //! product crate, so they build in seconds on a cold machine. `test.rs` lists the checks that must
 //! pass.
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a chore talks to the person who runs it")]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a chore prints for the person who runs it")]
 
 mod bench;
-mod compat;
 mod crash;
 mod demo;
 mod deny;
-mod eval_worker;
-mod failures;
 mod fuzz;
-mod home_processes;
 mod hostile_load;
-mod http;
-mod installed;
 mod nightly;
 mod openapi;
+mod prerequisites;
 mod process;
-mod python;
-mod schemathesis;
 mod server;
-mod setup;
 mod steps;
 mod test;
+mod third_party;
 mod tidy;
-mod tree;
-mod trees;
-mod vendors;
 
 use std::process::ExitCode;
 
@@ -46,7 +36,11 @@ const CHORES: &[Chore] = &[
     Chore { name: "test", about: "install what the tests need and run them all [--only STEP]…", run: test::run },
     Chore { name: "tidy", about: "check sizes, names, dependency direction, documents", run: tidy::run },
     Chore { name: "deny", about: "check licences, banned crates and sources with cargo-deny", run: deny::run },
-    Chore { name: "eval-worker", about: "build the Python worker of the eval tool", run: eval_worker::run },
+    Chore {
+        name: "eval-worker",
+        about: "build the Python worker of the eval tool",
+        run: prerequisites::eval_worker::run,
+    },
     Chore { name: "openapi", about: "rewrite docs/api/openapi.json and reference.md from the code", run: openapi::run },
     Chore { name: "crash", about: "kill -9 the server under load [--kills N] [--seed S]", run: crash::run },
     Chore {

@@ -2,12 +2,14 @@
 
 use anyhow::Result;
 
+use crate::prerequisites::{eval_worker, python, system_packages};
 use crate::process::{cargo, run as run_command};
 use crate::steps::{self, Step};
-use crate::{crash, eval_worker, fuzz, hostile_load, python, schemathesis, setup};
+use crate::third_party::schemathesis;
+use crate::{crash, fuzz, hostile_load};
 
 const STEPS: &[Step] = &[
-    Step { name: "setup", about: "install missing system packages", run: setup::ensure },
+    Step { name: "setup", about: "install missing system packages", run: system_packages::ensure },
     Step { name: "python", about: "a virtual environment with schemathesis", run: python::ensure },
     Step { name: "eval-worker", about: "the Python worker", run: eval_worker::ensure },
     Step { name: "properties", about: "every property test with many more cases", run: properties },
@@ -49,24 +51,27 @@ fn large(test: &str, sizes: &[(&str, &str)]) -> Result<()> {
 }
 
 fn boxes() -> Result<()> {
-    large("rows::endurance::x4_a_crowd", &[("STEAD_BOXES", "1000")])?;
-    large("rows::endurance::s9_cycles", &[("STEAD_CYCLES", "500")])
+    large("rows::boxes::endurance::x4_a_crowd", &[("STEAD_BOXES", "1000")])?;
+    large("rows::boxes::endurance::s9_cycles", &[("STEAD_CYCLES", "500")])
 }
 
 fn kills() -> Result<()> {
-    large("rows::endurance::s9_kills", &[("STEAD_KILLS", "300")])
+    large("rows::boxes::endurance::s9_kills", &[("STEAD_KILLS", "300")])
 }
 
 fn mutations() -> Result<()> {
-    large("rows::walls::record::every_random_mutation", &[("STEAD_MUTATIONS", "500"), ("STEAD_MUTATION_SEED", "2")])
+    large(
+        "rows::hardening::tampering::every_random_mutation",
+        &[("STEAD_MUTATIONS", "500"), ("STEAD_MUTATION_SEED", "2")],
+    )
 }
 
 fn power() -> Result<()> {
-    large("rows::walls::power", &[("STEAD_POWER_CUTS", "200")])
+    large("rows::hardening::durability::power_loss", &[("STEAD_POWER_CUTS", "200")])
 }
 
 fn flood() -> Result<()> {
-    large("rows::exec_streams::x3_a_gigabyte", &[("STEAD_FLOOD_GIB", "10")])
+    large("rows::boxes::exec_streams::x3_a_gigabyte", &[("STEAD_FLOOD_GIB", "10")])
 }
 
 /// `PROPTEST_CASES` is proptest's own variable. `STEAD_FS_OPS` is the number of operations in the
@@ -81,7 +86,7 @@ fn properties() -> Result<()> {
 }
 
 fn trees() -> Result<()> {
-    let test = ["test", "--locked", "-p", "stead", "--test", "it", "--", "--nocapture", "rows::exec_trees"];
+    let test = ["test", "--locked", "-p", "stead", "--test", "it", "--", "--nocapture", "rows::boxes::process_trees"];
     run_command(cargo().args(test).env("STEAD_TREES", "2000"))
 }
 

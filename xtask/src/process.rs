@@ -48,19 +48,19 @@ fn set_by_cargo_run(name: &str) -> bool {
 
 /// Runs a program to its end and passes its output through.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
-    let status = command.status().with_context(|| format!("cannot start {}", line(command)))?;
+    let status = command.status().with_context(|| format!("cannot start {}", command_line(command)))?;
     check(command, status)
 }
 
 /// Like [`run`], but kills the program and fails after `limit`.
 pub(crate) fn run_within(command: &mut Command, limit: Duration) -> Result<()> {
-    let mut child = command.spawn().with_context(|| format!("cannot start {}", line(command)))?;
+    let mut child = command.spawn().with_context(|| format!("cannot start {}", command_line(command)))?;
     match wait_within(&mut child, limit)? {
         Some(status) => check(command, status),
         None => {
             child.kill()?;
             child.wait()?;
-            bail!("{} took longer than {} s and was killed", line(command), limit.as_secs())
+            bail!("{} took longer than {} s and was killed", command_line(command), limit.as_secs())
         }
     }
 }
@@ -68,9 +68,10 @@ pub(crate) fn run_within(command: &mut Command, limit: Duration) -> Result<()> {
 /// Runs a program to its end and returns its standard output. Passes stderr through.
 pub(crate) fn output(command: &mut Command) -> Result<String> {
     let output =
-        command.stderr(Stdio::inherit()).output().with_context(|| format!("cannot start {}", line(command)))?;
+        command.stderr(Stdio::inherit()).output().with_context(|| format!("cannot start {}", command_line(command)))?;
     check(command, output.status)?;
-    String::from_utf8(output.stdout).with_context(|| format!("{} printed something that is not UTF-8", line(command)))
+    String::from_utf8(output.stdout)
+        .with_context(|| format!("{} printed something that is not UTF-8", command_line(command)))
 }
 
 /// Returns true if a command exists and succeeds. Discards its output.
@@ -97,11 +98,11 @@ pub(crate) fn wait_within(child: &mut Child, limit: Duration) -> Result<Option<E
 }
 
 pub(crate) fn check(command: &Command, status: ExitStatus) -> Result<()> {
-    if status.success() { Ok(()) } else { bail!("{} failed: {status}", line(command)) }
+    if status.success() { Ok(()) } else { bail!("{} failed: {status}", command_line(command)) }
 }
 
 /// Returns the command line as typed from the workspace root.
-fn line(command: &Command) -> String {
+fn command_line(command: &Command) -> String {
     let program = Path::new(command.get_program());
     let program = program.strip_prefix(root()).unwrap_or(program).display().to_string();
     let args = command.get_args().map(|arg| arg.to_string_lossy().into_owned());

@@ -5,14 +5,16 @@
 
 use anyhow::Result;
 
+use crate::prerequisites::{eval_worker, python, sample_sources, system_packages};
 use crate::process::{cargo, run as run_command};
-use crate::steps::{self, Step};
-use crate::{compat, crash, deny, eval_worker, failures, openapi, python, schemathesis, setup, tidy, trees, vendors};
+use crate::steps::{self, Step, failure_report};
+use crate::third_party::{compat, schemathesis, vendor_types};
+use crate::{crash, deny, openapi, tidy};
 
 const STEPS: &[Step] = &[
-    Step { name: "setup", about: "install missing system packages", run: setup::ensure },
+    Step { name: "setup", about: "install missing system packages", run: system_packages::ensure },
     Step { name: "python", about: "virtual environments with the pinned tools", run: python::ensure },
-    Step { name: "trees", about: "sources of others that digests are tested on", run: trees::ensure },
+    Step { name: "trees", about: "sources of others that digests are tested on", run: sample_sources::ensure },
     Step { name: "fmt", about: "the code is formatted", run: fmt },
     Step { name: "tidy", about: "sizes, names, dependency direction, documents", run: tidy::check },
     Step { name: "clippy", about: "no warnings", run: clippy },
@@ -21,7 +23,7 @@ const STEPS: &[Step] = &[
     Step { name: "test", about: "unit, integration, property and documentation tests", run: test },
     Step { name: "openapi", about: "the committed API document is the generated one", run: openapi::check },
     Step { name: "schemathesis", about: "generated requests against a running server", run: schemathesis::check },
-    Step { name: "vendors", about: "model requests against the vendors' published types", run: vendors::check },
+    Step { name: "vendors", about: "model requests against the vendors' published types", run: vendor_types::check },
     Step { name: "compat", about: "other people's clients and conformance tests", run: compat::check },
     Step { name: "crash", about: "kill -9 under load, 20 times", run: crash::check },
     Step { name: "deny", about: "licences, banned crates, sources", run: deny::check },
@@ -52,5 +54,5 @@ fn build() -> Result<()> {
 }
 
 fn test() -> Result<()> {
-    failures::run(cargo().args(["test", "--workspace", "--locked", "--no-fail-fast"]))
+    failure_report::run(cargo().args(["test", "--workspace", "--locked", "--no-fail-fast"]))
 }

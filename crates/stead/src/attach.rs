@@ -155,8 +155,8 @@ fn feed(client: Arc<Client>, path: String, mode: Mode, detached: Arc<AtomicBool>
                 // some.
                 let _ = client.post::<IgnoredAny>(&format!("{path}/signal"), &json!({"signal": "WINCH"}));
                 raw_terminal::restore();
-                let told = format!("\r\ndetached; the command goes on. To come back: {back}\r\n");
-                output::raw(Channel::Error, told.as_bytes()).ok();
+                let message = format!("\r\ndetached; the command goes on. To come back: {back}\r\n");
+                output::raw(Channel::Error, message.as_bytes()).ok();
                 #[expect(
                     clippy::exit,
                     reason = "the reader waits for output that may never come; the terminal is restored"

@@ -308,7 +308,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_segment_cannot_leave_its_place() {
+    fn a_segment_is_encoded_and_cannot_change_the_path() {
         assert_eq!(segment("ses_01-x.y~"), "ses_01-x.y~");
         assert_eq!(segment("../a?b#c d%é"), "..%2Fa%3Fb%23c%20d%25%C3%A9");
     }

@@ -1,60 +1,25 @@
 //! The list of all commands. Each one has its own file.
 
-mod agent_type;
-mod apply;
-mod apply_content;
-mod audit;
-mod blame;
-mod blob;
-mod clone;
-mod completions;
-mod content;
-mod cp;
-mod diff;
-mod digest;
-mod doctor;
-mod eval;
-mod events;
-mod exec;
-mod export;
-mod gc;
-mod image;
-mod man;
-mod mcp;
-mod openapi;
-mod place;
-mod plan;
-mod platform;
-mod pool;
-mod project;
-mod prompt;
-mod providers;
-mod replay;
-mod restore;
-mod rewind;
-mod run;
-mod runs;
-mod serve;
-mod session;
-mod shell;
-mod snapshot;
-mod state;
-mod status;
-mod stop;
-mod sync;
-mod token;
-mod tool;
-mod tools;
-mod up;
-mod usage;
-mod verify;
-mod version;
-mod welcome;
+mod agent_content;
+mod configuration;
+mod execution;
+mod files;
+mod program;
+mod server;
+mod sessions;
 
 use crate::args::Args;
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::suggest::meant;
+use crate::failure::suggest::meant;
+
+use agent_content::{apply_content, content, digest, prompt, runs, sync};
+use configuration::{agent_type, image, plan, platform, pool, project, providers, token};
+use execution::{eval, exec, mcp, run, shell, tool, tools};
+use files::{apply, blob, cp, diff, export, restore, rewind, snapshot};
+use program::{completions, man, openapi, version, welcome};
+use server::{audit, doctor, gc, serve, status, stop, up, usage, verify};
+use sessions::{blame, events, replay, session, state};
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
@@ -177,8 +142,8 @@ fn dispatch(command: Command, context: &Context) -> Result<(), Failure> {
         Command::Up(command) => command.run(context),
         Command::Serve(command) => command.run(context),
         Command::Stop(command) => command.run(context),
-        Command::Run(command) => command.run(context).map_err(Failure::beside_command),
-        Command::Exec(command) => command.run(context).map_err(Failure::beside_command),
+        Command::Run(command) => command.run(context).map_err(Failure::outside_command),
+        Command::Exec(command) => command.run(context).map_err(Failure::outside_command),
         Command::Shell(command) => command.run(context),
         Command::Session(command) => command.run(context),
         Command::Events(command) => command.run(context),

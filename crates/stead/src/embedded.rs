@@ -4,6 +4,9 @@
 //! The home is locked before anything is opened, so two servers never share a store. The address is
 //! bound before the store is opened, so an early client waits instead of being refused.
 
+pub(crate) mod continuity;
+mod descriptor_limit;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -23,9 +26,9 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
+use continuity::AcceptedHead;
+
 use crate::config::{Config, Endpoint, Listen, PodmanSettings, ServerSettings};
-use crate::continuity::{self, AcceptedHead};
-use crate::descriptors;
 use crate::failure::Failure;
 use crate::home::{Home, Identity, Lock, RunningServer};
 use crate::secret::Secret;
@@ -87,7 +90,7 @@ impl Server {
         accepted: Option<AcceptedHead>,
     ) -> Result<Self, Failure> {
         let settings = config.server()?;
-        descriptors::raise_limit();
+        descriptor_limit::raise_limit();
         let podman = config.podman()?;
         let database = config.database()?;
         let (git, retention) = (config.git()?, config.mirror_retention()?);
@@ -299,7 +302,7 @@ fn server_config(settings: ServerSettings, token: &Secret) -> ServerConfig {
         ..ServerConfig::default()
     };
     let config = settings.limits.over(config);
-    let max_connections = descriptors::connections_within(config.max_connections);
+    let max_connections = descriptor_limit::connections_within(config.max_connections);
     ServerConfig { max_connections, ..config }.with_admin_token("admin", token.expose())
 }
 
@@ -348,7 +351,7 @@ fn providers(
         former_instances: former.clone(),
         init: init.clone(),
     };
-    let PodmanSettings { home: cache, target, runtime, image, pull, trees } = podman;
+    let PodmanSettings { cache, target, runtime, image, pull, trees } = podman;
     let uids = home.path().join("uids");
     let podman = PodmanConfig {
         home: cache,

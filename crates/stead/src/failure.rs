@@ -1,5 +1,8 @@
 //! Why a command failed: one sentence, the causes, and what to do.
 
+pub(crate) mod exit;
+pub(crate) mod suggest;
+
 use std::error::Error;
 use std::io;
 
@@ -15,7 +18,7 @@ pub(crate) enum Kind {
     /// A session was created, but started without its workspace.
     Degraded,
     /// `run` or `exec` failed before or independently of their command.
-    BesideCommand,
+    OutsideCommand,
     /// The command of `run` or `exec` could not be started.
     NotStarted,
     /// The command ended with this code and has reported the reason itself.
@@ -67,8 +70,8 @@ impl Failure {
     }
 
     /// Changes the exit code to one that differs from the command's own.
-    pub(crate) fn beside_command(self) -> Self {
-        let kind = if self.kind == Kind::Failed { Kind::BesideCommand } else { self.kind };
+    pub(crate) fn outside_command(self) -> Self {
+        let kind = if self.kind == Kind::Failed { Kind::OutsideCommand } else { self.kind };
         Self { kind, ..self }
     }
 
@@ -95,8 +98,8 @@ impl Failure {
         let mut next = Some(cause);
         while let Some(cause) = next {
             let text = cause.to_string();
-            let said = self.causes.last().unwrap_or(&self.sentence);
-            if !said.ends_with(&text) {
+            let last = self.causes.last().unwrap_or(&self.sentence);
+            if !last.ends_with(&text) {
                 self.causes.push(text);
             }
             next = cause.source();

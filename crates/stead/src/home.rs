@@ -6,7 +6,7 @@
 mod identity;
 mod lock;
 mod presence;
-mod private;
+mod private_file;
 
 use std::fs::{DirBuilder, Permissions};
 use std::io;
@@ -159,7 +159,7 @@ impl Home {
     }
 
     fn write(&self, name: &str, text: &str) -> Result<(), Failure> {
-        private::write(&self.0, name, text.as_bytes())
+        private_file::write(&self.0, name, text.as_bytes())
             .map_err(|error| Failure::new(format!("cannot write {}", self.0.join(name).display())).because(&error))
     }
 }

@@ -1,7 +1,8 @@
 //! `stead`: the server process, and a command line that uses it over HTTP.
 //!
-//! Each command is one file in `commands/`; `commands.rs` lists them. `config.rs` provides all
-//! settings, `output.rs` prints everything, and `exit.rs` maps every failure to an exit code.
+//! Each command is one file below `commands/`; `commands.rs` lists them. `config.rs` provides all
+//! settings, `output.rs` prints everything, and `failure/exit.rs` maps every failure to an exit
+//! code.
 
 mod args;
 mod attach;
@@ -9,21 +10,16 @@ mod client;
 mod commands;
 mod config;
 mod context;
-mod continuity;
-mod descriptors;
 mod embedded;
-mod exit;
 mod failure;
 mod home;
 mod json_input;
 mod logging;
 mod output;
-mod progress;
 mod provisioning;
 mod render;
 mod secret;
 mod session_request;
-mod suggest;
 
 use std::process::ExitCode;
 
@@ -34,8 +30,8 @@ fn main() -> ExitCode {
     }
     let args = match args::parse() {
         Ok(args) => args,
-        Err(error) => return exit::usage(&error),
+        Err(error) => return failure::exit::usage(&error),
     };
     let form = args.global.form();
-    exit::code(commands::run(args), form)
+    failure::exit::code(commands::run(args), form)
 }

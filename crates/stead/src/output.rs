@@ -4,7 +4,8 @@
 //! characters in untrusted text are escaped. In a pipe the same lines are plain. Results go to
 //! stdout, messages to stderr.
 
-mod neutral;
+mod control_characters;
+pub(crate) mod progress;
 mod table;
 
 use std::io::{self, IsTerminal as _, Write as _};
@@ -12,7 +13,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 
-pub(crate) use neutral::{line_of, lines_of};
+pub(crate) use control_characters::{line_of, lines_of};
 pub(crate) use table::Table;
 
 use crate::failure::Failure;
@@ -128,18 +129,18 @@ impl Output {
 
     /// Writes a patch to standard error, because standard output belongs to the command.
     pub(crate) fn patch_aside(&self, text: &str) {
-        say(&coloured(text));
+        print_message(&coloured(text));
     }
 
     pub(crate) fn json(&self, value: &impl Serialize) -> Result<(), Failure> {
         let text = serde_json::to_string_pretty(value).unwrap_or_default();
-        self.put(&neutral::json_of(&text))
+        self.put(&control_characters::json_of(&text))
     }
 
     /// Prints one JSON value per line, for streams.
     pub(crate) fn json_line(&self, value: &impl Serialize) -> Result<(), Failure> {
         let text = serde_json::to_string(value).unwrap_or_default();
-        self.put(&neutral::json_of(&text))
+        self.put(&control_characters::json_of(&text))
     }
 
     /// Prints JSON on request, and otherwise the text for people.
@@ -153,22 +154,22 @@ impl Output {
 
     /// Prints a warning although the command succeeded.
     pub(crate) fn warning(&self, text: &str) {
-        say(&format!("{} {}", paint(WARN, "warning:"), lines_of(text)));
+        print_message(&format!("{} {}", paint(WARN, "warning:"), lines_of(text)));
     }
 
     /// Prints a remark that is not part of the result.
     pub(crate) fn note(&self, text: &str) {
-        say(&paint(DIM, &lines_of(text)));
+        print_message(&paint(DIM, &lines_of(text)));
     }
 
     /// Writes longer text to standard error, because standard output belongs to the command.
     pub(crate) fn aside(&self, text: &str) {
-        say(&lines_of(text.trim_end()));
+        print_message(&lines_of(text.trim_end()));
     }
 
     /// Reports what is in progress.
     pub(crate) fn progress(&self, text: &str) {
-        say(&format!("{} {}", paint(HINT, "→"), lines_of(text)));
+        print_message(&format!("{} {}", paint(HINT, "→"), lines_of(text)));
     }
 
     fn colour(&self) -> bool {
@@ -184,17 +185,17 @@ impl Output {
 /// Prints `error:`, its causes and `hint:`, or one line of JSON. Always on standard error.
 pub(crate) fn failure(failure: &Failure, form: Form) {
     if form == Form::Json {
-        return say(&neutral::json_of(&failure.to_json().to_string()));
+        return print_message(&control_characters::json_of(&failure.to_json().to_string()));
     }
-    say(&format!("{} {}", paint(ERROR, "error:"), line_of(&failure.sentence)));
+    print_message(&format!("{} {}", paint(ERROR, "error:"), line_of(&failure.sentence)));
     for error in &failure.fields {
-        say(&format!("  {}: {}", line_of(&error.field), line_of(&error.message)));
+        print_message(&format!("  {}: {}", line_of(&error.field), line_of(&error.message)));
     }
     for cause in &failure.causes {
-        say(&format!("  because {}", lines_of(cause)));
+        print_message(&format!("  because {}", lines_of(cause)));
     }
     if let Some(hint) = &failure.hint {
-        say(&format!("{} {}", paint(HINT, "hint:"), line_of(hint)));
+        print_message(&format!("{} {}", paint(HINT, "hint:"), line_of(hint)));
     }
 }
 
@@ -204,8 +205,8 @@ pub(crate) fn usage(error: &clap::Error) {
     let _ = error.print();
 }
 
-/// A failed write to standard error is ignored: there is no other place to report it.
-fn say(text: &str) {
+/// A failed write to standard error is ignored: there is no other stream to report it on.
+fn print_message(text: &str) {
     let _ = writeln!(anstream::stderr(), "{text}");
 }
 

@@ -14,7 +14,7 @@ use stead_core::{Event as Known, Status};
 use crate::client::{Client, ClientError, segment, watch};
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::progress::Progress;
+use crate::output::progress::Progress;
 
 /// Creates a session and returns it when it is settled, or its state after `wait`.
 pub(crate) fn create_session(
@@ -35,7 +35,7 @@ pub(crate) fn create_session(
     let progress = Progress::working(out, "making the session");
     let (watcher, session, shown) = (client.clone(), begun.id.to_string(), progress.clone());
     // The thread is not joined: it ends with the stream or with this program.
-    std::thread::spawn(move || watch(&watcher, &session, |event| tell(&shown, event)));
+    std::thread::spawn(move || watch(&watcher, &session, |event| show_event(&shown, event)));
     let settled = client.create(&held, body, key, wait);
     progress.end();
     settled
@@ -66,7 +66,7 @@ pub(crate) fn create_own_session(
 /// Handles signals while this program creates a session that only it uses.
 struct Interrupt(Arc<AtomicU8>);
 
-/// Stored in place of an exit code: the session is settled, so signals no longer close it.
+/// Stored instead of an exit code: the session is settled, so signals no longer close it.
 const SETTLED: u8 = 1;
 
 impl Interrupt {
@@ -80,7 +80,7 @@ impl Interrupt {
         };
         let (client, path) = (client.clone(), format!("/sessions/{}", segment(session)));
         let state = Arc::new(AtomicU8::new(0));
-        let heard = state.clone();
+        let stored = state.clone();
         // The thread is not joined: it ends with the first signal or with this program.
         std::thread::spawn(move || {
             let code = runtime.block_on(async {
@@ -89,7 +89,7 @@ impl Interrupt {
                     _ = terminate.recv() => 128 + 15,
                 }
             });
-            if heard.compare_exchange(0, code, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+            if stored.compare_exchange(0, code, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
                 // Closing the session ends the request that waits for it.
                 let _ = client.delete::<Session>(&path);
             }
@@ -103,15 +103,17 @@ impl Interrupt {
     }
 }
 
-fn tell(progress: &Progress, event: &Event) {
+fn show_event(progress: &Progress, event: &Event) {
     match event.known() {
-        Some(Known::ProvisionStarted { provider, .. }) => progress.say(&format!("making a workspace with {provider}")),
-        Some(Known::InitStepStarted { action, .. }) => progress.say(&action.replace('_', " ")),
+        Some(Known::ProvisionStarted { provider, .. }) => {
+            progress.set_message(&format!("making a workspace with {provider}"))
+        }
+        Some(Known::InitStepStarted { action, .. }) => progress.set_message(&action.replace('_', " ")),
         Some(
             Known::InitStepProgress { stage, percent, detail, .. }
             | Known::ProvisionProgress { stage, percent, detail, .. },
         ) => progress.stage(&stage, percent, &detail),
-        Some(Known::ProvisionFailed { provider, .. }) => progress.say(&format!("{provider} failed")),
+        Some(Known::ProvisionFailed { provider, .. }) => progress.set_message(&format!("{provider} failed")),
         _ => {}
     }
 }

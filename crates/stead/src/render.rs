@@ -33,7 +33,7 @@ pub(crate) fn cell(value: &impl Serialize) -> String {
 }
 
 /// A time to the second, with a space between date and time.
-pub(crate) fn moment(value: &impl Serialize) -> String {
+pub(crate) fn timestamp(value: &impl Serialize) -> String {
     let text = cell(value);
     match text.split_once('T') {
         Some((date, time)) => format!("{date} {}", time.get(..8).unwrap_or(time)),
@@ -42,8 +42,8 @@ pub(crate) fn moment(value: &impl Serialize) -> String {
 }
 
 /// A time without year and seconds, for narrow rows.
-pub(crate) fn short_moment(value: &impl Serialize) -> String {
-    let text = moment(value);
+pub(crate) fn short_timestamp(value: &impl Serialize) -> String {
+    let text = timestamp(value);
     text.get(5..16).unwrap_or(&text).to_owned()
 }
 
@@ -94,9 +94,9 @@ mod tests {
         assert_eq!(cell(&json!("a")), "a");
         assert_eq!(cell(&json!(["a", "b"])), "a, b");
         assert_eq!(cell(&json!({"a": 1})), r#"{"a":1}"#);
-        assert_eq!(moment(&json!("2026-11-15T09:30:00.123Z")), "2026-11-15 09:30:00");
-        assert_eq!(short_moment(&json!("2026-11-15T09:30:00.123Z")), "11-15 09:30");
-        assert_eq!(short_moment(&json!(null)), "–");
+        assert_eq!(timestamp(&json!("2026-11-15T09:30:00.123Z")), "2026-11-15 09:30:00");
+        assert_eq!(short_timestamp(&json!("2026-11-15T09:30:00.123Z")), "11-15 09:30");
+        assert_eq!(short_timestamp(&json!(null)), "–");
         assert_eq!(shortened("abcdef", 4), "abc…");
         assert_eq!(shortened("abcd", 4), "abcd");
         let sizes = [0, 1023, 1024, 1_572_864, u64::MAX].map(bytes);

@@ -136,13 +136,13 @@ mod tests {
     use clap::Parser as _;
 
     #[derive(clap::Parser)]
-    struct Line {
+    struct CommandLine {
         #[command(flatten)]
         request: SessionRequest,
     }
 
     fn body(args: &[&str]) -> Result<Value, String> {
-        let line = Line::try_parse_from([&["x"], args].concat()).map_err(|error| error.to_string())?;
+        let line = CommandLine::try_parse_from([&["x"], args].concat()).map_err(|error| error.to_string())?;
         line.request.body().map_err(|failure| failure.sentence)
     }
 

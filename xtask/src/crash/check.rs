@@ -8,7 +8,7 @@ use serde_json::json;
 use super::load::{self, Worker};
 use super::model::{Life, Session};
 use super::random::Random;
-use crate::http::{Client, Response};
+use crate::server::http::{Client, Response};
 
 /// Maximum time for the reconciler to settle interrupted work.
 const SETTLE: Duration = Duration::from_secs(5);
@@ -74,8 +74,8 @@ pub(super) fn settled_status(client: &Client, session: &Session) -> Result<Strin
     let path = format!("/api/v1/sessions/{}", session.name());
     let response = until_settled(|| {
         let response = client.get(&path)?;
-        let under_way = ["provisioning", "closing"].map(Some).contains(&status_of(&response)?.as_deref());
-        Ok((!under_way).then_some(response))
+        let is_changing = ["provisioning", "closing"].map(Some).contains(&status_of(&response)?.as_deref());
+        Ok((!is_changing).then_some(response))
     })
     .with_context(|| format!("session {} was not settled", session.name()))?;
     status_of(&response)?.with_context(|| format!("session {} is lost: {response}", session.name()))

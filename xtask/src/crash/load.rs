@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::AGENT_TYPE;
 use super::model::{Life, Session};
 use super::random::Random;
-use crate::http::{Client, Lost, Response};
+use crate::server::http::{Client, Lost, Response};
 
 const PATHS: &[&str] = &["a.txt", "b.txt", "c.txt", "notes/d.txt", "notes/deep/e.txt"];
 const MAX_ACTIVE: usize = 5;

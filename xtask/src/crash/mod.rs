@@ -4,11 +4,11 @@
 //! A few workers create sessions, call tools and close sessions. Each keeps a model of the
 //! acknowledged requests (`model.rs`). A request without a response may or may not have taken
 //! effect. A request with a response must not be undone. After each restart `check.rs` compares the
-//! server with the model. At the end `finale.rs` closes everything, verifies the journals offline
-//! and counts leftovers on the host.
+//! server with the model. At the end `final_checks.rs` closes everything, verifies the journals
+//! offline and counts leftovers on the host.
 
 mod check;
-mod finale;
+mod final_checks;
 mod load;
 mod model;
 mod random;
@@ -20,9 +20,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::json;
 
-use crate::http::Client;
 use crate::process::{cargo, run as run_command};
 use crate::server::Server;
+use crate::server::http::Client;
 use load::Worker;
 use random::Random;
 
@@ -107,7 +107,7 @@ impl Campaign {
         let server = self.start_ready()?;
         register_agent_type(&server.client()?)?;
         self.load_until_killed(server)?;
-        let mut told = Instant::now();
+        let mut reported_at = Instant::now();
         while self.kills < kills {
             // Kills one server in eight while it recovers from the previous kill.
             if self.random.one_in(8) {
@@ -122,9 +122,9 @@ impl Campaign {
             check::after_restart(&server.client()?, &mut self.workers, &mut self.random)
                 .inspect_err(|_| println!("{}", server.log_tail()))?;
             self.load_until_killed(server)?;
-            if told.elapsed() > Duration::from_secs(5) {
+            if reported_at.elapsed() > Duration::from_secs(5) {
                 println!("  {}", self.summary());
-                told = Instant::now();
+                reported_at = Instant::now();
             }
         }
         Ok(())
@@ -166,13 +166,13 @@ impl Campaign {
         let server = self.start_ready()?;
         let client = server.client()?;
         let closed = check::everything(&client, &mut self.workers)
-            .and_then(|()| finale::compare_replays(&client, &self.home, &self.workers, &mut self.random))
-            .and_then(|()| finale::close_all(&client, &mut self.workers))
-            .and_then(|()| finale::no_strangers(&client, &self.workers));
+            .and_then(|()| final_checks::compare_replays(&client, &self.home, &self.workers, &mut self.random))
+            .and_then(|()| final_checks::close_all(&client, &mut self.workers))
+            .and_then(|()| final_checks::no_strangers(&client, &self.workers));
         closed.inspect_err(|_| println!("{}", server.log_tail()))?;
         server.stop()?;
-        finale::verify_offline(&self.home)?;
-        finale::nothing_left(&self.home, &self.workers)
+        final_checks::verify_offline(&self.home)?;
+        final_checks::nothing_left(&self.home, &self.workers)
     }
 
     fn summary(&self) -> String {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use super::names;
-use crate::home_processes::processes_of;
+use crate::server::home_processes::processes_of;
 
 /// Directories of the control groups of this home's boxes.
 pub(super) type Groups = BTreeSet<PathBuf>;

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
 use super::measure::Latencies;
-use crate::http::{Client, Response};
+use crate::server::http::{Client, Response};
 
 /// Number of operations between the creation of a session and its close.
 const OPERATIONS: u64 = 40;
@@ -65,7 +65,7 @@ impl Worker {
             20 => "clone",
             5 | 25 => "export",
             15 | 35 => "diff",
-            turn => ["write", "read", "bash", "grep", "exec", "ls", "edit"][turn as usize % 7],
+            number => ["write", "read", "bash", "grep", "exec", "ls", "edit"][number as usize % 7],
         }
     }
 

@@ -15,7 +15,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-use crate::http::Client;
+use crate::server::http::Client;
 
 const PROGRAM: &str = include_str!("in_box.py");
 /// Attacks of the program in the box, by the names of its functions.
@@ -25,8 +25,8 @@ type Attack = fn(&Means, usize);
 /// Attacks by clients with the hostile token.
 const BY_CLIENTS: &[(&str, Attack)] = &[
     ("sparse-export", |means, _| abandoned_export(means)),
-    ("blob-churn", |means, turn| put(&means.client, &format!("{}/files/churn", means.path), turn)),
-    ("memory-files", |means, turn| put(&means.memory, &format!("{}/files/f{turn}", means.memory_path), turn)),
+    ("blob-churn", |means, round| put(&means.client, &format!("{}/files/churn", means.path), round)),
+    ("memory-files", |means, round| put(&means.memory, &format!("{}/files/f{round}", means.memory_path), round)),
     ("snapshots", |means, _| snapshot(means)),
     ("mcp-sessions", |means, _| drop(greet(&means.client))),
     ("abandoned-calls", |means, _| abandoned_call(means)),
@@ -182,13 +182,13 @@ fn snapshot(means: &Means) {
 }
 
 /// Writes a file of 4 MiB that differs each time.
-fn put(client: &Client, path: &str, turn: usize) {
-    let bytes = vec![(turn % 251) as u8; 4 << 20];
+fn put(client: &Client, path: &str, round: usize) {
+    let bytes = vec![(round % 251) as u8; 4 << 20];
     let head = head(client, "PUT", path, bytes.len());
     let Ok(mut stream) = TcpStream::connect_timeout(&client.address, Duration::from_secs(5)) else { return };
     let patience = Some(Duration::from_secs(10));
     if stream.set_read_timeout(patience).and(stream.set_write_timeout(patience)).is_ok() {
-        let marked = [&turn.to_le_bytes()[..], &bytes[8..]].concat();
+        let marked = [&round.to_le_bytes()[..], &bytes[8..]].concat();
         let sent = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&marked));
         if sent.is_ok() {
             // The response does not matter, the next attempt follows.

@@ -95,7 +95,7 @@ impl Report {
         );
         for kind in self.without.by_kind.keys().chain(["all"].iter()) {
             let (without, with) = self.of(kind);
-            let millis = |times: &[Duration], share| percentile(times, share).as_secs_f64() * 1e3;
+            let millis = |times: &[Duration], percent| percentile(times, percent).as_secs_f64() * 1e3;
             let ratio = millis(&with, 99) / millis(&without, 99).max(1e-6);
             println!(
                 "  {kind:<10} {:>7} {:>7} {:>9.1} {:>9.1} {:>9.1} {:>9.1} {ratio:>6.2}",
@@ -126,9 +126,9 @@ impl Report {
             if *kind != "all" && without.len().min(with.len()) < ENOUGH {
                 continue;
             }
-            let (before, beside) = (percentile(&without, 99), percentile(&with, 99));
-            let ratio = beside.as_secs_f64() / before.as_secs_f64().max(1e-6);
-            ensure!(ratio <= MOST_SLOWDOWN, "p99 of '{kind}' is {ratio:.2} times that without: {beside:?}, {before:?}");
+            let (before, during) = (percentile(&without, 99), percentile(&with, 99));
+            let ratio = during.as_secs_f64() / before.as_secs_f64().max(1e-6);
+            ensure!(ratio <= MOST_SLOWDOWN, "p99 of '{kind}' is {ratio:.2} times that without: {during:?}, {before:?}");
         }
         ensure!(self.with.failures.is_empty(), "operations of other sessions failed: {:?}", self.with.failures);
         ensure!(self.without.failures.is_empty(), "operations failed even alone: {:?}", self.without.failures);

@@ -19,9 +19,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 
-use crate::http::Client;
 use crate::process::{cargo, run as run_command};
 use crate::server::{Build, Server};
+use crate::server::http::Client;
 use clients::Worker;
 use hostile::Hostile;
 use measure::{Latencies, Report};

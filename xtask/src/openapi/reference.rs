@@ -62,8 +62,8 @@ impl Operation<'_> {
     fn write(&self, page: &mut String) {
         let _ = write!(page, "\n### {} `{}`\n\n", self.method.to_uppercase(), self.path);
         for part in ["summary", "description"] {
-            if let Some(said) = self.body[part].as_str() {
-                let _ = writeln!(page, "{}", said.trim());
+            if let Some(description) = self.body[part].as_str() {
+                let _ = writeln!(page, "{}", description.trim());
             }
         }
         if self.body["security"].as_array().is_none_or(Vec::is_empty) {
@@ -110,8 +110,8 @@ impl Operation<'_> {
 
 fn write_schema(page: &mut String, name: &str, schema: &Value) {
     let _ = write!(page, "\n<a id=\"schema-{}\"></a>\n\n### {name}\n\n", anchor(name));
-    if let Some(said) = schema["description"].as_str() {
-        let _ = writeln!(page, "{}\n", said.trim());
+    if let Some(description) = schema["description"].as_str() {
+        let _ = writeln!(page, "{}\n", description.trim());
     }
     let Some(fields) = schema["properties"].as_object().filter(|fields| !fields.is_empty()) else {
         let _ = writeln!(page, "{}", kind(schema));
@@ -137,7 +137,7 @@ fn forms(content: &Map<String, Value>) -> String {
 
 /// Returns a short description of a schema.
 fn kind(schema: &Value) -> String {
-    if let Some(name) = schema["$ref"].as_str().and_then(|place| place.rsplit('/').next()) {
+    if let Some(name) = schema["$ref"].as_str().and_then(|reference| reference.rsplit('/').next()) {
         return format!("[{name}](#schema-{})", anchor(name));
     }
     if let Some(value) = schema.get("const") {

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use super::Findings;
-use crate::tree::Tree;
+use super::file_tree::FileTree;
 
 const FILE: &str = "CHANGELOG.md";
 
-pub(super) fn check(tree: &Tree) -> Findings {
+pub(super) fn check(tree: &FileTree) -> Findings {
     let mut findings = Vec::new();
     let mut headings = BTreeSet::new();
     let mut entries = BTreeSet::new();
@@ -33,7 +33,7 @@ mod tests {
         let text = "## 2\n### Fixed\n- a\n### Added\n- b\n### Fixed\n- a\n## 1\n### Fixed\n- c\n";
         let expect =
             ["CHANGELOG.md:6: `### Fixed` stands twice in one version", "CHANGELOG.md:7: this entry stands twice"];
-        assert_eq!(check(&Tree::of(&[(FILE, text)])), expect);
-        assert!(check(&Tree::of(&[(FILE, "## 2\n### Fixed\n- a\n## 1\n### Fixed\n- b\n")])).is_empty());
+        assert_eq!(check(&FileTree::of(&[(FILE, text)])), expect);
+        assert!(check(&FileTree::of(&[(FILE, "## 2\n### Fixed\n- a\n## 1\n### Fixed\n- b\n")])).is_empty());
     }
 }

@@ -1,11 +1,11 @@
 //! Comment lines have at most 100 columns, except code in a fence and lines that cannot be broken.
 
 use super::Findings;
-use crate::tree::Tree;
+use super::file_tree::FileTree;
 
 const MOST_COLUMNS: usize = 100;
 
-pub(super) fn check(tree: &Tree) -> Findings {
+pub(super) fn check(tree: &FileTree) -> Findings {
     let mut findings = Vec::new();
     for (path, text) in tree.rust() {
         let mut fenced = false;
@@ -39,7 +39,7 @@ mod tests {
         let words = "word ".repeat(25);
         let link = format!("// https://example.org/{}", "a".repeat(100));
         let text = format!("/// {words}\n/// ```\n/// {words}\n/// ```\n{link}\nlet a = 1; // {words}\n//! short\n");
-        let tree = Tree::of(&[("a.rs", &text)]);
+        let tree = FileTree::of(&[("a.rs", &text)]);
         assert_eq!(check(&tree), ["a.rs:1: the comment is wider than 100 columns"]);
     }
 }

@@ -2,12 +2,12 @@
 //! every crate.
 
 use super::Findings;
-use crate::tree::Tree;
+use super::file_tree::FileTree;
 
 const LENGTHS: &[(&str, usize)] = &[("README.md", 200), ("ARCHITECTURE.md", 250)];
 const ROOTS: &[&str] = &["crates/", "bench/", "docs/", "examples/", "fixtures/", "xtask/", "tests/", "web/"];
 
-pub(super) fn paths(tree: &Tree) -> Findings {
+pub(super) fn paths(tree: &FileTree) -> Findings {
     let mut findings = Vec::new();
     for (document, _) in LENGTHS {
         let Some(text) = tree.text(document) else { continue }; // `lengths` reports this
@@ -20,7 +20,7 @@ pub(super) fn paths(tree: &Tree) -> Findings {
     findings
 }
 
-pub(super) fn crates_named(tree: &Tree) -> Findings {
+pub(super) fn crates_named(tree: &FileTree) -> Findings {
     let text = tree.text("ARCHITECTURE.md").unwrap_or_default();
     let named: Vec<&str> = backticks(text).flat_map(|(_, span)| span.split(['/', ' ', ':'])).collect();
     tree.crates()
@@ -29,7 +29,7 @@ pub(super) fn crates_named(tree: &Tree) -> Findings {
         .collect()
 }
 
-pub(super) fn lengths(tree: &Tree) -> Findings {
+pub(super) fn lengths(tree: &FileTree) -> Findings {
     let mut findings = Vec::new();
     for (document, limit) in LENGTHS {
         match tree.text(document).map(|text| text.lines().count()) {
@@ -66,8 +66,8 @@ fn backticks(text: &str) -> impl Iterator<Item = (usize, &str)> {
 mod tests {
     use super::*;
 
-    fn tree(architecture: &str) -> Tree {
-        Tree::of(&[
+    fn tree(architecture: &str) -> FileTree {
+        FileTree::of(&[
             ("README.md", "See `docs/gone.md`.\n"),
             ("ARCHITECTURE.md", architecture),
             ("crates/stead/Cargo.toml", ""),
@@ -104,6 +104,6 @@ mod tests {
     fn documents_are_there_and_short() {
         assert!(lengths(&tree("x")).is_empty());
         assert_eq!(lengths(&tree(&"x\n".repeat(251))), ["ARCHITECTURE.md: 251 lines, over 250"]);
-        assert_eq!(lengths(&Tree::of(&[])), ["README.md: missing", "ARCHITECTURE.md: missing"]);
+        assert_eq!(lengths(&FileTree::of(&[])), ["README.md: missing", "ARCHITECTURE.md: missing"]);
     }
 }

@@ -1,7 +1,7 @@
 //! The code has no stubs, no notes to self, and no test that does not run.
 
 use super::Findings;
-use crate::tree::Tree;
+use super::file_tree::FileTree;
 
 /// Split into two parts so that this file passes its own rule.
 const MARKS: &[&str] = &[
@@ -12,7 +12,7 @@ const MARKS: &[&str] = &[
     concat!("#[ig", "nore"),
 ];
 
-pub(super) fn check(tree: &Tree) -> Findings {
+pub(super) fn check(tree: &FileTree) -> Findings {
     let mut findings = Vec::new();
     for (path, text) in tree.rust() {
         for (index, line) in text.lines().enumerate() {
@@ -42,7 +42,7 @@ mod tests {
         for mark in MARKS {
             let text = format!("fn a() {{\n    {mark}(\"later\")]\n}}\n");
             assert_eq!(
-                check(&Tree::of(&[("crates/a/src/lib.rs", &text)])),
+                check(&FileTree::of(&[("crates/a/src/lib.rs", &text)])),
                 [format!("crates/a/src/lib.rs:2: '{mark}' is left open")]
             );
         }
@@ -51,7 +51,7 @@ mod tests {
     #[test]
     fn words_that_contain_a_mark_are_fine() {
         let text = concat!("let MASTO", "DON = 1; let TO", "DOS = 2;");
-        assert!(check(&Tree::of(&[("a.rs", text)])).is_empty());
-        assert!(check(&Tree::of(&[("a.md", concat!("TO", "DO"))])).is_empty());
+        assert!(check(&FileTree::of(&[("a.rs", text)])).is_empty());
+        assert!(check(&FileTree::of(&[("a.md", concat!("TO", "DO"))])).is_empty());
     }
 }

@@ -4,8 +4,8 @@
 //! Dependencies point in one direction, from `stead` down to `stead-core`. A new crate or a new
 //! edge is a decision about the architecture, so it needs a row in the table below.
 
+use super::file_tree::FileTree;
 use super::{Findings, toml};
-use crate::tree::Tree;
 
 /// Crate → the workspace crates that it may depend on. The test kit, the bench and the fuzz targets
 /// may depend on everything.
@@ -81,7 +81,7 @@ const CORE_DEPENDENCIES: &[&str] = &[
     "utoipa",
 ];
 
-pub(super) fn direction(tree: &Tree) -> Findings {
+pub(super) fn direction(tree: &FileTree) -> Findings {
     let mut findings = Vec::new();
     for (path, name, manifest) in manifests(tree, &mut findings) {
         if MAY_KNOW_ALL.contains(&name.as_str()) {
@@ -109,7 +109,7 @@ pub(super) fn direction(tree: &Tree) -> Findings {
     findings
 }
 
-pub(super) fn core_is_pure(tree: &Tree) -> Findings {
+pub(super) fn core_is_pure(tree: &FileTree) -> Findings {
     let mut findings = Vec::new();
     let core = manifests(tree, &mut findings).into_iter().find(|(_, name, _)| name == "stead-core");
     let Some((path, _, manifest)) = core else {
@@ -125,7 +125,7 @@ pub(super) fn core_is_pure(tree: &Tree) -> Findings {
 
 /// Every crate inherits the lints. Otherwise `forbid(unsafe_code)` and all other rules would not
 /// apply to it.
-pub(super) fn lints(tree: &Tree) -> Findings {
+pub(super) fn lints(tree: &FileTree) -> Findings {
     let mut findings = Vec::new();
     for (path, _, manifest) in manifests(tree, &mut findings) {
         let inherits = manifest.get("lints").and_then(|lints| lints.get("workspace")).and_then(|value| value.as_bool());
@@ -139,7 +139,7 @@ pub(super) fn lints(tree: &Tree) -> Findings {
 
 /// Returns path, package name and content of each member's manifest. A manifest that cannot be
 /// parsed is a finding.
-fn manifests<'a>(tree: &'a Tree, findings: &mut Findings) -> Vec<(&'a str, String, toml::Table)> {
+fn manifests<'a>(tree: &'a FileTree, findings: &mut Findings) -> Vec<(&'a str, String, toml::Table)> {
     let mut found = Vec::new();
     for (path, text) in tree.files().filter(|(path, _)| path.ends_with("/Cargo.toml")) {
         match toml(path, text) {
@@ -180,9 +180,9 @@ mod tests {
         (format!("crates/{name}/Cargo.toml"), format!("[package]\nname = '{name}'\n{rest}"))
     }
 
-    fn check(rule: fn(&Tree) -> Findings, name: &str, rest: &str) -> Findings {
+    fn check(rule: fn(&FileTree) -> Findings, name: &str, rest: &str) -> Findings {
         let (path, text) = manifest(name, rest);
-        rule(&Tree::of(&[(&path, &text)]))
+        rule(&FileTree::of(&[(&path, &text)]))
     }
 
     #[test]

@@ -8,6 +8,8 @@
 mod changelog;
 mod comment_width;
 mod documents;
+mod file_tree;
+mod folder_sizes;
 mod leftovers;
 mod manifests;
 mod names;
@@ -18,20 +20,21 @@ mod unsafe_code;
 
 use anyhow::{Result, bail};
 
-use crate::tree::Tree;
+use file_tree::FileTree;
 
 /// One sentence per problem.
 type Findings = Vec<String>;
 
 struct Rule {
     name: &'static str,
-    check: fn(&Tree) -> Findings,
+    check: fn(&FileTree) -> Findings,
 }
 
 const RULES: &[Rule] = &[
     Rule { name: "file sizes", check: sizes::check },
+    Rule { name: "files per folder", check: folder_sizes::check },
     Rule { name: "comment width", check: comment_width::check },
-    Rule { name: "names that say something", check: names::check },
+    Rule { name: "names use the words of the glossary", check: names::check },
     Rule { name: "dependency direction", check: manifests::direction },
     Rule { name: "stead-core stays pure", check: manifests::core_is_pure },
     Rule { name: "shared lints", check: manifests::lints },
@@ -42,7 +45,7 @@ const RULES: &[Rule] = &[
     Rule { name: "requirement ids of tests", check: requirements::check },
     Rule { name: "nothing left open", check: leftovers::check },
     Rule { name: "one test binary per crate", check: test_layout::check },
-    Rule { name: "unsafe only where it has a home", check: unsafe_code::check },
+    Rule { name: "unsafe only where it is allowed", check: unsafe_code::check },
 ];
 
 pub(crate) fn run(args: &[String]) -> Result<()> {
@@ -53,7 +56,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
 }
 
 pub(crate) fn check() -> Result<()> {
-    let tree = Tree::load()?;
+    let tree = FileTree::load()?;
     let mut failed = 0;
     for rule in RULES {
         let findings = (rule.check)(&tree);

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::Findings;
-use crate::tree::Tree;
+use super::file_tree::FileTree;
 
 const FILE: &str = "docs/requirements.md";
 
-pub(super) fn check(tree: &Tree) -> Findings {
+pub(super) fn check(tree: &FileTree) -> Findings {
     let rows: BTreeMap<String, usize> = rows(tree.text(FILE).unwrap_or_default()).collect();
     let mut tests = BTreeMap::new();
     for (path, text) in tree.rust().filter(|(path, _)| path.contains("/tests/")) {
@@ -18,7 +18,7 @@ pub(super) fn check(tree: &Tree) -> Findings {
         }
     }
     let unknown = tests.iter().filter(|(id, _)| !rows.contains_key(*id));
-    let unknown = unknown.map(|(id, place)| format!("{place}: {FILE} has no row {id}"));
+    let unknown = unknown.map(|(id, location)| format!("{location}: {FILE} has no row {id}"));
     let untested = rows.iter().filter(|(id, _)| !tests.contains_key(*id));
     let untested = untested.map(|(id, line)| format!("{FILE}:{line}: no test is named {}_…", id.to_lowercase()));
     unknown.chain(untested).collect()
@@ -53,14 +53,15 @@ mod tests {
     fn ids_without_a_row_and_rows_without_a_test_are_found() {
         let rows = "| Id | Requirement |\n|---|---|\n| X7 | Images are fetched. |\n| S1 | A session starts. |\n";
         let tests = "#[test]\nfn x7_a_pull_ends() {}\nfn f2_f3_files() {}\nfn u64_of() {}\n";
-        let tree = Tree::of(&[(FILE, rows), ("crates/a/tests/it/b.rs", tests)]);
+        let tree = FileTree::of(&[(FILE, rows), ("crates/a/tests/it/b.rs", tests)]);
         let expect = [
             "crates/a/tests/it/b.rs:3: docs/requirements.md has no row F2",
             "crates/a/tests/it/b.rs:3: docs/requirements.md has no row F3",
             "docs/requirements.md:4: no test is named s1_…",
         ];
         assert_eq!(check(&tree), expect);
-        let tree = Tree::of(&[(FILE, "| X7 | Images are fetched. |\n"), ("crates/a/tests/it/b.rs", "fn x7_a() {}\n")]);
+        let tree =
+            FileTree::of(&[(FILE, "| X7 | Images are fetched. |\n"), ("crates/a/tests/it/b.rs", "fn x7_a() {}\n")]);
         assert!(check(&tree).is_empty());
     }
 }

@@ -5,13 +5,13 @@
 
 use std::collections::BTreeMap;
 
+use super::file_tree::FileTree;
 use super::{Findings, toml};
-use crate::tree::Tree;
 
 const LIMIT: usize = 600;
 const EXCEPTIONS: &str = "xtask/tidy.toml";
 
-pub(super) fn check(tree: &Tree) -> Findings {
+pub(super) fn check(tree: &FileTree) -> Findings {
     let mut excepted = match exceptions(tree) {
         Ok(excepted) => excepted,
         Err(finding) => return vec![finding],
@@ -30,14 +30,14 @@ pub(super) fn check(tree: &Tree) -> Findings {
 }
 
 /// Returns the size statistics. Nine in ten files should stay under 350 lines.
-pub(super) fn summary(tree: &Tree) -> String {
+pub(super) fn summary(tree: &FileTree) -> String {
     let mut lines: Vec<usize> = sources(tree).map(|(_, lines)| lines).collect();
     lines.sort_unstable();
     let at = |percent: usize| lines.get((lines.len().saturating_sub(1)) * percent / 100).copied().unwrap_or(0);
     format!("{} source files: median {}, 90th percentile {}, longest {} lines", lines.len(), at(50), at(90), at(100))
 }
 
-fn sources(tree: &Tree) -> impl Iterator<Item = (&str, usize)> {
+fn sources(tree: &FileTree) -> impl Iterator<Item = (&str, usize)> {
     tree.rust().filter(|(path, _)| !is_test(path)).map(|(path, text)| (path, text.lines().count()))
 }
 
@@ -46,7 +46,7 @@ fn is_test(path: &str) -> bool {
 }
 
 /// Returns the exceptions: path → reason.
-fn exceptions(tree: &Tree) -> Result<BTreeMap<String, String>, String> {
+fn exceptions(tree: &FileTree) -> Result<BTreeMap<String, String>, String> {
     let Some(text) = tree.text(EXCEPTIONS) else { return Ok(BTreeMap::new()) };
     let table = toml(EXCEPTIONS, text)?;
     let entries = table.get("large_file").and_then(|value| value.as_array()).cloned().unwrap_or_default();
@@ -63,7 +63,7 @@ mod tests {
         let texts: Vec<(&str, String)> = files.iter().map(|(path, lines)| (*path, "x\n".repeat(*lines))).collect();
         let mut all: Vec<(&str, &str)> = texts.iter().map(|(path, text)| (*path, text.as_str())).collect();
         all.push((EXCEPTIONS, exceptions));
-        check(&Tree::of(&all))
+        check(&FileTree::of(&all))
     }
 
     #[test]
@@ -95,6 +95,6 @@ mod tests {
     #[test]
     fn the_summary_counts_sources_only() {
         let texts = [("a.rs", "1\n"), ("b.rs", "1\n2\n3\n"), ("tests/c.rs", "1\n2\n3\n4\n")];
-        assert_eq!(summary(&Tree::of(&texts)), "2 source files: median 1, 90th percentile 1, longest 3 lines");
+        assert_eq!(summary(&FileTree::of(&texts)), "2 source files: median 1, 90th percentile 1, longest 3 lines");
     }
 }

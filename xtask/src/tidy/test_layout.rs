@@ -2,9 +2,9 @@
 //! that no `mod` declares, because they would never run.
 
 use super::Findings;
-use crate::tree::Tree;
+use super::file_tree::FileTree;
 
-pub(super) fn check(tree: &Tree) -> Findings {
+pub(super) fn check(tree: &FileTree) -> Findings {
     let mut findings = Vec::new();
     for (path, _) in tree.rust() {
         let Some((package, file)) = path.split_once("/tests/").filter(|(package, _)| is_package(tree, package)) else {
@@ -21,13 +21,13 @@ pub(super) fn check(tree: &Tree) -> Findings {
     findings
 }
 
-fn is_package(tree: &Tree, folder: &str) -> bool {
+fn is_package(tree: &FileTree, folder: &str) -> bool {
     tree.exists(&format!("{folder}/Cargo.toml"))
 }
 
 /// Returns true if the parent of `a/b.rs` or `a/b/mod.rs` (that is `a.rs`, `a/mod.rs`, or `main.rs`
 /// at the top) contains `mod b;`.
-fn is_declared(tree: &Tree, root: &str, module: &str) -> bool {
+fn is_declared(tree: &FileTree, root: &str, module: &str) -> bool {
     let module = module.trim_end_matches(".rs").trim_end_matches("/mod");
     let (parents, name) = match module.rsplit_once('/') {
         Some((parent, name)) => (vec![format!("{root}/{parent}.rs"), format!("{root}/{parent}/mod.rs")], name),
@@ -35,7 +35,11 @@ fn is_declared(tree: &Tree, root: &str, module: &str) -> bool {
     };
     let declares = |line: &str| {
         let line = line.trim();
-        let line = line.strip_prefix("pub(crate) ").or_else(|| line.strip_prefix("pub ")).unwrap_or(line);
+        let line = match line.strip_prefix("pub") {
+            Some(rest) if rest.starts_with('(') => rest.split_once(") ").map_or("", |(_, rest)| rest),
+            Some(rest) => rest.trim_start(),
+            None => line,
+        };
         line.strip_prefix("mod ").and_then(|rest| rest.strip_suffix(';')) == Some(name)
     };
     parents.iter().filter_map(|parent| tree.text(parent)).any(|text| text.lines().any(declares))
@@ -46,14 +50,14 @@ mod tests {
     use super::*;
 
     fn check_files(files: &[(&str, &str)]) -> Findings {
-        check(&Tree::of(&[&[("crates/a/Cargo.toml", "")], files].concat()))
+        check(&FileTree::of(&[&[("crates/a/Cargo.toml", "")], files].concat()))
     }
 
     #[test]
     fn a_declared_module_runs() {
         assert!(
             check_files(&[
-                ("crates/a/tests/it/main.rs", "mod exec;\nmod files;\npub(crate) mod kit;\n"),
+                ("crates/a/tests/it/main.rs", "mod exec;\nmod files;\npub(in crate::a) mod kit;\n"),
                 ("crates/a/tests/it/exec.rs", ""),
                 ("crates/a/tests/it/kit/mod.rs", ""),
                 ("crates/a/tests/it/files.rs", "mod rename;"),

@@ -3,7 +3,7 @@
 //! elsewhere, and this rule also finds attributes that lift the lint.
 
 use super::Findings;
-use crate::tree::Tree;
+use super::file_tree::FileTree;
 
 const ALLOWED: &[&str] =
     &["crates/stead-box/", "crates/stead-eval-worker/src/fork.rs", "crates/stead-testkit/wsprobe/src/raw.rs"];
@@ -19,7 +19,7 @@ const MARKS: &[&str] = &[
     concat!("expect(un", "safe_code"),
 ];
 
-pub(super) fn check(tree: &Tree) -> Findings {
+pub(super) fn check(tree: &FileTree) -> Findings {
     let mut findings = Vec::new();
     for (path, text) in tree.rust().filter(|(path, _)| !ALLOWED.iter().any(|allowed| path.starts_with(allowed))) {
         for (index, line) in text.lines().enumerate() {
@@ -41,12 +41,12 @@ mod tests {
         for mark in MARKS {
             let text = format!("// {mark}\n    {mark}\n");
             assert_eq!(
-                check(&Tree::of(&[("crates/a/src/lib.rs", &text)])),
+                check(&FileTree::of(&[("crates/a/src/lib.rs", &text)])),
                 [format!(
                     "crates/a/src/lib.rs:2: '{mark}' outside crates/stead-box/ and crates/stead-eval-worker/src/fork.rs"
                 )]
             );
-            assert!(check(&Tree::of(&[("crates/stead-box/src/clone.rs", &text)])).is_empty());
+            assert!(check(&FileTree::of(&[("crates/stead-box/src/clone.rs", &text)])).is_empty());
         }
     }
 }

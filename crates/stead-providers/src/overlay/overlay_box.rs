@@ -410,10 +410,10 @@ impl GuestBox for OverlayBox {
         }
         if std::mem::take(&mut state.clean) {
             self.keep_layers_as(&mut state, order.snapshot)?;
-            restate Ok(Checkpoint::Kept(order.snapshot));
+            return Ok(Checkpoint::Kept(order.snapshot));
         }
         if state.written && !self.rest_within(&mut state, Patience::Short)? && order.points < CheckpointCost::Copies {
-            restate Ok(Checkpoint::Absent(AbsenceReason::AtWork));
+            return Ok(Checkpoint::Absent(AbsenceReason::AtWork));
         }
         match self.keep_as(&mut state, order.snapshot, Margin::All, Patience::None) {
             // The agent has filled its own disk. Its calls go on, but no rewind can return to them.

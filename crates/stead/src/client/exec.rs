@@ -37,7 +37,7 @@ pub(crate) fn follow_exec(
     exec: &str,
     mut take: impl FnMut(ExecNews) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    let (mut after, mut heard) = (0, Instant::now());
+    let (mut after, mut last_event_at) = (0, Instant::now());
     loop {
         match client.stream(&format!("{}/stream?after={after}", exec_path(session, exec))) {
             Ok(stream) => {
@@ -48,7 +48,7 @@ pub(crate) fn follow_exec(
                         Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                         Ok(None) | Err(_) => break,
                     };
-                    heard = Instant::now();
+                    last_event_at = Instant::now();
                     match StreamEvent::parse(&event.event, &event.data) {
                         Some(StreamEvent::Output(chunk)) if chunk.seq > after => {
                             after = chunk.seq;
@@ -64,7 +64,7 @@ pub(crate) fn follow_exec(
                 }
             }
             Err(ClientError::Refused(problem)) if problem.status < 500 => return Err((*problem).into()),
-            Err(error) if heard.elapsed() > GIVE_UP => return Err(error.into()),
+            Err(error) if last_event_at.elapsed() > GIVE_UP => return Err(error.into()),
             Err(_) => {}
         }
         std::thread::sleep(PAUSE);

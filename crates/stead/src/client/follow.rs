@@ -71,12 +71,12 @@ pub(crate) fn follow(
 pub(crate) fn watch(client: &Client, session: &str, take: impl Fn(&Event)) {
     let path = format!("/sessions/{}/events?after=0", segment(session));
     if let Ok(stream) = client.stream(&path) {
-        let told = |event: &Event| {
+        let on_event = |event: &Event| {
             take(event);
             Ok(())
         };
         // Cannot fail, because the callback does not.
-        let _ = read(stream, &mut 0, &mut { told });
+        let _ = read(stream, &mut 0, &mut { on_event });
     }
 }
 

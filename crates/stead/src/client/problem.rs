@@ -45,8 +45,8 @@ mod tests {
     fn check(problem: &str, sentence: &str, fields: &[(&str, &str)], hint: Option<&str>) {
         let failure = Failure::from(serde_json::from_str::<Problem>(problem).unwrap());
         assert_eq!(failure.sentence, sentence);
-        let told: Vec<(&str, &str)> = failure.fields.iter().map(|error| (&*error.field, &*error.message)).collect();
-        assert_eq!(told, fields);
+        let found: Vec<(&str, &str)> = failure.fields.iter().map(|error| (&*error.field, &*error.message)).collect();
+        assert_eq!(found, fields);
         assert_eq!(failure.hint.as_deref(), hint);
     }
 

@@ -1,4 +1,4 @@
-//! The server that the client talks to, and the token it sends.
+//! The server that the client connects to, and the token it sends.
 //!
 //! The token in the home has all rights. It is sent only to the server that holds the home's lock,
 //! or to a loopback address that the user named. Any other server gets `STEAD_TOKEN` or no token.

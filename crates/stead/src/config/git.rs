@@ -111,8 +111,8 @@ impl Config {
 impl Config {
     fn git_size(&self, name: &str, text: &str) -> Result<u64, Failure> {
         let size: Result<ByteSize, _> = text.parse();
-        let place = self.file_path().display();
-        Ok(size.map_err(|error| Failure::new(format!("{place}: git.{name}: {error}")))?.bytes())
+        let file = self.file_path().display();
+        Ok(size.map_err(|error| Failure::new(format!("{file}: git.{name}: {error}")))?.bytes())
     }
 
     /// Limits for mirrors that no live session needs.

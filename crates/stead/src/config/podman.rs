@@ -25,7 +25,7 @@ pub(super) struct PodmanKeys {
 #[derive(Debug)]
 pub(crate) struct PodmanSettings {
     /// Parent of the sessions' directories.
-    pub(crate) home: PathBuf,
+    pub(crate) cache: PathBuf,
     pub(crate) target: PodmanTarget,
     pub(crate) runtime: Option<String>,
     pub(crate) image: String,
@@ -49,7 +49,7 @@ impl Config {
             connection: text(&keys.connection),
         };
         let image = text(&keys.image).unwrap_or_else(|| DEFAULT_IMAGE.to_owned());
-        Ok(PodmanSettings { home: cache.join("podman"), target, runtime: text(&keys.runtime), image, pull, trees })
+        Ok(PodmanSettings { cache: cache.join("podman"), target, runtime: text(&keys.runtime), image, pull, trees })
     }
 }
 

@@ -73,7 +73,7 @@ fn an_empty_variable_says_nothing() {
 }
 
 #[test]
-fn an_unknown_key_is_named_beside_the_valid_ones() {
+fn an_unknown_key_is_named_with_the_valid_ones() {
     let text = setup("listen = '127.0.0.1:1'\nlissten = 'x'\n").refusal();
     assert!(text.starts_with("HOME/stead.toml line 2: unknown field `lissten`, expected one of `url`"), "{text}");
     assert!(text.contains("`workspace_default_provider`"), "{text}");

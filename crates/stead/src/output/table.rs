@@ -2,7 +2,7 @@
 
 use comfy_table::{Attribute, Cell, ColumnConstraint, ContentArrangement, Width, presets};
 
-use super::neutral::line_of;
+use super::control_characters::line_of;
 
 /// Width for a terminal that reports none.
 const USUAL_WIDTH: u16 = 80;

@@ -36,14 +36,14 @@ pub(crate) fn plan(out: &Output, plan: &SessionPlan) -> Result<(), Failure> {
     }
 
     out.heading("\nWho said what, strongest first")?;
-    let mut chain = Table::new(&["layer", "policy"]);
-    let said = &policy.chain;
+    let mut table = Table::new(&["layer", "policy"]);
+    let chain = &policy.chain;
     for (layer, policy) in
-        [("task", &said.task), ("role", &said.role), ("project", &said.project), ("platform", &said.platform)]
+        [("task", &chain.task), ("role", &chain.role), ("project", &chain.project), ("platform", &chain.platform)]
     {
-        chain.row(&[layer, &cell(policy)]);
+        table.row(&[layer, &cell(policy)]);
     }
-    out.table(&chain)?;
+    out.table(&table)?;
 
     out.heading("\nSteps")?;
     actions(out, &workspace.plan.actions)?;

@@ -7,7 +7,7 @@ use stead_api::session::workspace::{Limits, Workspace};
 use stead_api::usage::WorkspaceUsage;
 use stead_core::capability::LimitKind;
 
-use super::{bytes, cell, duration, moment, short_moment, shortened};
+use super::{bytes, cell, duration, short_timestamp, shortened, timestamp};
 use crate::failure::Failure;
 use crate::output::{Mark, Output, Table};
 
@@ -20,7 +20,7 @@ pub(crate) fn sessions(out: &Output, items: &[Session]) -> Result<(), Failure> {
             &cell(&session.agent_type),
             &cell(&session.project),
             &cell(&session.workspace.as_ref().map(|workspace| workspace.provider)),
-            &short_moment(&session.created_at),
+            &short_timestamp(&session.created_at),
         ]);
     }
     out.table(&table)
@@ -40,8 +40,8 @@ pub(crate) fn session(out: &Output, session: &Session) -> Result<(), Failure> {
     table.row(&["agent type", &cell(&session.agent_type)]);
     optional(&mut table, "project", session.project.as_ref());
     optional(&mut table, "task", session.task.id.as_ref());
-    table.row(&["created", &moment(&session.created_at)]);
-    table.row(&["expires", &moment(&session.expires_at)]);
+    table.row(&["created", &timestamp(&session.created_at)]);
+    table.row(&["expires", &timestamp(&session.expires_at)]);
     optional(&mut table, "closed because", session.close_reason.as_ref());
     match &session.workspace {
         Some(made) => workspace(&mut table, made),
@@ -76,8 +76,8 @@ const USUAL: [&str; 2] = ["limit_not_enforced", "history_left_out"];
 /// Prints the warnings about a session's start on standard error. The command's failure says why it
 /// has no workspace.
 pub(crate) fn warn(out: &Output, session: &Session) {
-    let told = |warning: &&Notice| warning.code != UNAVAILABLE && !USUAL.contains(&warning.code.as_str());
-    session.warnings.iter().filter(told).for_each(|warning| out.warning(&notice(warning)));
+    let is_shown = |warning: &&Notice| warning.code != UNAVAILABLE && !USUAL.contains(&warning.code.as_str());
+    session.warnings.iter().filter(is_shown).for_each(|warning| out.warning(&notice(warning)));
 }
 
 /// Prints the kept output of a setup command.

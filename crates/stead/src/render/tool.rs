@@ -93,9 +93,9 @@ fn failed(error: Option<&ToolError>, message: &str) -> Failure {
 /// Prints a command's output unchanged, and its exit status if it failed.
 fn command(out: &Output, ended: &CommandResult, message: &str) -> Result<(), Failure> {
     out.content(&ended.stdout)?;
-    let said = ended.stderr.trim_end();
-    if !said.is_empty() {
-        out.note(said);
+    let stderr = ended.stderr.trim_end();
+    if !stderr.is_empty() {
+        out.note(stderr);
     }
     if ended.exit_code != 0 || ended.truncated {
         out.note(message);

@@ -12,52 +12,52 @@ pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_stead");
 
 /// The result of one run of the binary.
 #[derive(Debug)]
-pub(super) struct Ran {
-    pub(super) code: Option<i32>,
-    pub(super) out: String,
-    pub(super) err: String,
+pub(in crate::cli) struct Ran {
+    pub(in crate::cli) code: Option<i32>,
+    pub(in crate::cli) out: String,
+    pub(in crate::cli) err: String,
 }
 
 impl Ran {
     #[track_caller]
-    pub(super) fn ok(self) -> String {
+    pub(in crate::cli) fn ok(self) -> String {
         assert_eq!(self.code, Some(0), "{}{}", self.out, self.err);
         self.out
     }
 
     #[track_caller]
-    pub(super) fn json(self) -> Value {
+    pub(in crate::cli) fn json(self) -> Value {
         let out = self.ok();
         serde_json::from_str(&out).unwrap_or_else(|error| panic!("not JSON ({error}): {out}"))
     }
 
     /// The exit code and both outputs, normalised.
-    pub(super) fn shown(&self, home: &Path) -> String {
+    pub(in crate::cli) fn shown(&self, home: &Path) -> String {
         let code = self.code.map_or("a signal".to_owned(), |code| code.to_string());
         normal(&format!("exit {code}\n{}{}", self.out, self.err), home)
     }
 }
 
 /// The binary with this home; from the environment it gets only `PATH`.
-pub(super) fn stead(home: &Path) -> Command {
+pub(in crate::cli) fn stead(home: &Path) -> Command {
     let mut command = Command::new(BINARY);
     command.env_clear().env("STEAD_HOME", home).env("PATH", std::env::var_os("PATH").unwrap_or_default());
     command.stdin(Stdio::null());
     command
 }
 
-pub(super) fn run(home: &Path, args: &[&str]) -> Ran {
+pub(in crate::cli) fn run(home: &Path, args: &[&str]) -> Ran {
     finish(stead(home).args(args))
 }
 
-pub(super) fn finish(command: &mut Command) -> Ran {
+pub(in crate::cli) fn finish(command: &mut Command) -> Ran {
     let Output { status, stdout, stderr } = command.output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     Ran { code: status.code(), out: text(stdout), err: text(stderr) }
 }
 
 /// A server with an agent type `coder`.
-pub(super) fn server() -> TestServer {
+pub(in crate::cli) fn server() -> TestServer {
     let server = TestServer::start(BINARY);
     server.agent_type(
         "coder",
@@ -67,18 +67,18 @@ pub(super) fn server() -> TestServer {
 }
 
 /// Returns the id of a new active session of `coder`.
-pub(super) fn session(server: &TestServer) -> String {
+pub(in crate::cli) fn session(server: &TestServer) -> String {
     server.session(json!({"agent_type": "coder"}))["id"].as_str().unwrap().to_owned()
 }
 
 /// Lock for tests that use or occupy the default port.
-pub(super) fn default_port() -> MutexGuard<'static, ()> {
+pub(in crate::cli) fn default_port() -> MutexGuard<'static, ()> {
     static PORT: Mutex<()> = Mutex::new(());
     PORT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Waits for a child to end by itself.
-pub(super) fn wait(child: &mut Child) -> Option<i32> {
+pub(in crate::cli) fn wait(child: &mut Child) -> Option<i32> {
     let deadline = Instant::now() + Duration::from_secs(30);
     loop {
         if let Some(status) = child.try_wait().unwrap() {
@@ -116,12 +116,12 @@ pub(crate) fn help(command: &str) -> String {
     run(Path::new("/nonexistent"), &args).ok()
 }
 
-pub(super) fn signal(child: &Child, signal: rustix::process::Signal) {
+pub(in crate::cli) fn signal(child: &Child, signal: rustix::process::Signal) {
     rustix::process::kill_process(rustix::process::Pid::from_child(child), signal).unwrap();
 }
 
 /// Replaces paths, ids, hashes, times and process ids by placeholders.
-pub(super) fn normal(text: &str, home: &Path) -> String {
+pub(in crate::cli) fn normal(text: &str, home: &Path) -> String {
     let text = text.replace(&home.display().to_string(), "HOME").replace(BINARY, "stead");
     let mut shown = String::new();
     let mut rest = text.as_str();

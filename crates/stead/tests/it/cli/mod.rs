@@ -2,23 +2,8 @@
 //! output.
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-mod blobs;
-mod commands;
-mod content;
-mod demo;
-mod errors;
-mod eval;
-mod execs;
-mod files;
-mod follow;
-mod help;
-mod images;
-mod json;
 pub(crate) mod kit;
-mod mistakes;
-mod offline;
-mod rewind;
-mod server;
-mod stories;
+mod output;
+mod servers;
 pub(crate) mod terminal;
-mod watched;
+mod workspaces;

@@ -27,7 +27,7 @@ pub(super) enum How {
 }
 
 impl How {
-    fn read(fence: &str, place: &str) -> Option<Self> {
+    fn read(fence: &str, location: &str) -> Option<Self> {
         let rest = fence.strip_prefix("sh")?;
         Some(match rest.trim() {
             "" if rest.is_empty() => Self::Run,
@@ -35,7 +35,7 @@ impl How {
             "terminal" => Self::Terminal,
             other => match other.strip_prefix("unrun:") {
                 Some(reason) => Self::Unrun(reason.trim().to_owned()),
-                None => panic!("{place}: a fence `sh{rest}` is not known"),
+                None => panic!("{location}: a fence `sh{rest}` is not known"),
             },
         })
     }
@@ -60,8 +60,8 @@ impl Page {
                 continue;
             };
             let body: Vec<&str> = lines.by_ref().map(|(_, line)| line).take_while(|line| *line != "```").collect();
-            let place = format!("{name}:{number}");
-            match How::read(fence, &place) {
+            let location = format!("{name}:{number}");
+            match How::read(fence, &location) {
                 Some(how) => {
                     page.blocks.push(Block { line: number, how, text: body.join("\n"), shown: None });
                     after_commands = true;
@@ -72,7 +72,7 @@ impl Page {
                         block.shown = Some(body.join("\n"));
                     }
                 }
-                None => no_commands(&body, &place),
+                None => no_commands(&body, &location),
             }
             after_commands = false;
         }
@@ -81,11 +81,11 @@ impl Page {
 }
 
 /// Fails on a command in a block of another kind, because it would never be run.
-fn no_commands(body: &[&str], place: &str) {
+fn no_commands(body: &[&str], location: &str) {
     for line in body {
         let word = line.trim_start_matches("$ ").split_whitespace().next().unwrap_or_default();
         let is_command = ["stead", "curl", "cargo", "podman", "git"].contains(&word);
-        assert!(!is_command, "{place}: commands belong into a fence `sh`: {line}");
+        assert!(!is_command, "{location}: commands belong into a fence `sh`: {line}");
     }
 }
 

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use super::output_comparison::difference;
 use super::page::{Block, How, Page};
-use super::shown::difference;
 use crate::cli::kit::BINARY;
 use crate::cli::terminal::Terminal;
 use crate::rows::build_init;
@@ -53,12 +53,12 @@ says() {
 /// Runs every block of a page.
 pub(super) fn follow(page: &Page) {
     build_init();
-    let place = tempfile::Builder::new().prefix("stead-guide-").tempdir().unwrap();
-    let reader = Reader::new(page, place.path());
+    let directory = tempfile::Builder::new().prefix("stead-guide-").tempdir().unwrap();
+    let reader = Reader::new(page, directory.path());
     reader.prepare();
     let child = reader.begin();
     let ended = reader.wait(child);
-    assert!(ended, "{}", reader.told("the page did not come to its end"));
+    assert!(ended, "{}", reader.report("the page did not come to its end"));
     for block in page.blocks.iter().filter(|block| !matches!(block.how, How::Unrun(_))) {
         reader.compare(block);
     }
@@ -70,29 +70,29 @@ pub(super) fn follow(page: &Page) {
 
 struct Reader<'a> {
     page: &'a Page,
-    place: &'a Path,
+    directory: &'a Path,
 }
 
 impl<'a> Reader<'a> {
-    fn new(page: &'a Page, place: &'a Path) -> Self {
-        Self { page, place }
+    fn new(page: &'a Page, directory: &'a Path) -> Self {
+        Self { page, directory }
     }
 
     fn home(&self) -> PathBuf {
-        self.place.join("user/.local/share/stead")
+        self.directory.join("user/.local/share/stead")
     }
 
     fn printed(&self, name: &str) -> String {
-        let bytes = fs::read(self.place.join("printed").join(name)).unwrap_or_default();
+        let bytes = fs::read(self.directory.join("printed").join(name)).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
     /// Creates an empty home of a user, and the parts of a checkout that the pages mention.
     fn prepare(&self) {
         for folder in ["user", "printed", "work/target"] {
-            fs::create_dir_all(self.place.join(folder)).unwrap();
+            fs::create_dir_all(self.directory.join(folder)).unwrap();
         }
-        let work = self.place.join("work");
+        let work = self.directory.join("work");
         fs::copy(super::root().join("README.md"), work.join("README.md")).unwrap();
         let copied = Command::new("cp").arg("-R").arg(super::root().join("examples")).arg(&work).status().unwrap();
         assert!(copied.success());
@@ -103,16 +103,16 @@ impl<'a> Reader<'a> {
         let mut command = Command::new(program);
         let path = std::env::var("PATH").unwrap_or_default();
         let programs = Path::new(BINARY).parent().unwrap().display().to_string();
-        command.env_clear().current_dir(self.place.join("work")).stdin(Stdio::null());
-        command.env("HOME", self.place.join("user")).env("PATH", format!("{programs}:{path}"));
-        command.env("PRINTED", self.place.join("printed"));
+        command.env_clear().current_dir(self.directory.join("work")).stdin(Stdio::null());
+        command.env("HOME", self.directory.join("user")).env("PATH", format!("{programs}:{path}"));
+        command.env("PRINTED", self.directory.join("printed"));
         command
     }
 
     fn begin(&self) -> Child {
-        let script = self.place.join("page.sh");
+        let script = self.directory.join("page.sh");
         fs::write(&script, self.script()).unwrap();
-        let errors = fs::File::create(self.place.join("printed/shell")).unwrap();
+        let errors = fs::File::create(self.directory.join("printed/shell")).unwrap();
         let mut command = self.command("bash");
         command.arg(script).stdout(Stdio::null()).stderr(errors).process_group(0).spawn().unwrap()
     }
@@ -155,7 +155,7 @@ impl<'a> Reader<'a> {
                 let group = rustix::process::Pid::from_child(&child);
                 rustix::process::kill_process_group(group, rustix::process::Signal::KILL).unwrap();
                 child.wait().unwrap();
-                panic!("{}", self.told("the page did not end in time"));
+                panic!("{}", self.report("the page did not end in time"));
             }
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -163,7 +163,7 @@ impl<'a> Reader<'a> {
 
     /// Runs a block on a terminal once the shell has reached it, with the shell's variables.
     fn on_terminal(&self, block: &Block) {
-        let file = |what: &str| self.place.join("printed").join(format!("{}{what}", block.line));
+        let file = |what: &str| self.directory.join("printed").join(format!("{}{what}", block.line));
         if !file(".wanted").exists() || file(".ended").exists() {
             return;
         }
@@ -182,17 +182,17 @@ impl<'a> Reader<'a> {
     fn compare(&self, block: &Block) {
         let printed = self.printed(&block.line.to_string());
         let Some(missing) = block.shown.as_ref().and_then(|shown| difference(shown, &printed)) else { return };
-        let place = format!("{}:{}", self.page.name, block.line);
-        panic!("{}", self.told(&format!("{place}: the page shows\n  {missing}\nand it printed\n{printed}")));
+        let location = format!("{}:{}", self.page.name, block.line);
+        panic!("{}", self.report(&format!("{location}: the page shows\n  {missing}\nand it printed\n{printed}")));
     }
 
     /// Formats a failure with the output of every block.
-    fn told(&self, what: &str) -> String {
-        let mut told = format!("{}: {what}\n", self.page.name);
+    fn report(&self, what: &str) -> String {
+        let mut report = format!("{}: {what}\n", self.page.name);
         for block in &self.page.blocks {
             let printed = self.printed(&block.line.to_string());
-            told += &format!("--- line {}\n{}\n--- printed\n{printed}\n", block.line, block.text);
+            report += &format!("--- line {}\n{}\n--- printed\n{printed}\n", block.line, block.text);
         }
-        told + &format!("--- shell\n{}\n--- server\n{}\n", self.printed("shell"), self.printed("server"))
+        report + &format!("--- shell\n{}\n--- server\n{}\n", self.printed("shell"), self.printed("server"))
     }
 }

@@ -1,43 +1,16 @@
-//! One black-box test per promised behaviour, named by its row: the real binary over HTTP.
+//! One black-box test per promised behaviour, named by its row of `docs/requirements.md`: the real
+//! binary over HTTP.
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails, in its helpers too")]
 
-mod agent_types;
-mod authority;
-mod bundles;
-mod clones;
+mod boxes;
 mod content;
-mod digests;
-mod durability;
-mod endurance;
-mod evaluation;
-mod exec_streams;
-mod exec_trees;
-mod execs;
 mod files;
 mod git;
-mod hostile;
-mod idempotency;
-mod images;
-mod mcp;
-mod mount_policy;
-mod mounts;
-mod native;
-mod podman;
-mod podman_layers;
-mod policy;
-mod pool;
-mod postgres;
-mod probe;
-mod pull;
-mod pull_tls;
-mod rewind;
+mod hardening;
 mod sessions;
-mod snapshots;
-mod tools;
-mod usage;
-mod walls;
 
-pub(crate) use native::build_init;
+pub(crate) use boxes::native::build_init;
+use boxes::podman;
 
 use serde_json::{Value, json};
 use stead_testkit::{ServerOptions, TestServer, until};
@@ -79,7 +52,7 @@ impl Files {
         match self {
             Self::Memory => "memory",
             Self::Disk => {
-                native::build_init();
+                build_init();
                 "native"
             }
             Self::Container => "podman",
@@ -101,14 +74,14 @@ macro_rules! on_both {
         mod memory {
             $(#[test]
             fn $test() {
-                super::$test(super::super::Files::Memory);
+                super::$test(crate::rows::Files::Memory);
             })+
         }
 
         mod disk {
             $(#[test]
             fn $test() {
-                super::$test(super::super::Files::Disk);
+                super::$test(crate::rows::Files::Disk);
             })+
         }
     };
@@ -121,7 +94,7 @@ macro_rules! on_podman {
         mod container {
             $(#[test]
             fn $test() {
-                super::$test(super::super::Files::Container);
+                super::$test(crate::rows::Files::Container);
             })+
         }
     };
@@ -131,8 +104,8 @@ use on_podman;
 /// Runs each test on every backend.
 macro_rules! on_all {
     ($($test:ident),+ $(,)?) => {
-        super::on_both!($($test),+);
-        super::on_podman!($($test),+);
+        crate::rows::on_both!($($test),+);
+        crate::rows::on_podman!($($test),+);
     };
 }
 use on_all;

@@ -84,8 +84,12 @@ fn g2_fixed_ignores_the_task_and_none_never_clones() {
     // The metadata describes the repository that was actually cloned.
     let metadata = &session["workspace"]["metadata"];
     assert_eq!((&metadata["repository_url"], &metadata["branch"]), (&json!(git.url("infra")), &Value::Null));
-    let told: Value = serde_json::from_str(&sh(&server, &session, "cat .stead/task.json")).unwrap();
-    assert_eq!((&told["repository_url"], &told["branch"]), (&json!(git.url("infra")), &Value::Null), "{told}");
+    let task_file: Value = serde_json::from_str(&sh(&server, &session, "cat .stead/task.json")).unwrap();
+    assert_eq!(
+        (&task_file["repository_url"], &task_file["branch"]),
+        (&json!(git.url("infra")), &Value::Null),
+        "{task_file}"
+    );
     let before = git.requests().len();
     server
         .client()
@@ -100,7 +104,7 @@ fn g2_fixed_ignores_the_task_and_none_never_clones() {
 }
 
 #[test]
-fn g3_the_pull_request_is_told() {
+fn g3_the_pull_request_is_in_the_task_file() {
     let (server, git) = git_server();
     git.repository("app", &[("a", "1\n")]);
     agent(&server, json!({}));
@@ -109,8 +113,8 @@ fn g3_the_pull_request_is_told() {
     let session = active(&server, context);
     let metadata = &session["workspace"]["metadata"];
     assert_eq!((&metadata["pull_request_number"], &metadata["base_branch"]), (&json!(42), &json!("main")));
-    let told: serde_json::Value = serde_json::from_str(&sh(&server, &session, "cat .stead/task.json")).unwrap();
-    assert_eq!((&told["pull_request_number"], &told["base_branch"]), (&json!(42), &json!("main")));
+    let task_file: serde_json::Value = serde_json::from_str(&sh(&server, &session, "cat .stead/task.json")).unwrap();
+    assert_eq!((&task_file["pull_request_number"], &task_file["base_branch"]), (&json!(42), &json!("main")));
     assert_eq!(sh(&server, &session, "git status --porcelain"), "", "what the server wrote is no change");
 }
 
@@ -130,7 +134,7 @@ fn g9_checked_out_later_by_the_agent() {
 }
 
 #[test]
-fn a_memory_workspace_has_the_files_and_says_what_is_left_out() {
+fn a_memory_workspace_has_the_files_and_names_what_is_missing() {
     let (server, git) = git_server();
     git.repository("app", &[("src/a.txt", "a\n")]);
     server.agent_type("g", json!({"enabled": true, "provider": "memory", "require_workspace": true}));

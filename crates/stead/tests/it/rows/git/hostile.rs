@@ -122,7 +122,7 @@ impl Forged<'_> {
         self.git(&["hash-object", "-w", "--literally", "-t", "tree", "--stdin"], &bytes)
     }
 
-    fn point(&self, branch: &str, tree: &str) {
+    fn set_branch(&self, branch: &str, tree: &str) {
         let commit = self.git(&["commit-tree", "-m", "x", tree], b"");
         self.git(&["update-ref", &format!("refs/heads/{branch}"), &commit], b"");
     }
@@ -140,7 +140,7 @@ fn traps(git: &GitServer) -> Vec<String> {
     let git_dir = forged.tree(&[("40000", "hooks", &hooks)]);
     let mut names = Vec::new();
     let mut trap = |name: &str, tree: String| {
-        forged.point(name, &tree);
+        forged.set_branch(name, &tree);
         names.push(name.to_owned());
     };
     trap("dot-git-directory", forged.tree(&[("40000", ".git", &git_dir)]));
@@ -244,12 +244,12 @@ fn repositories_that_are_traps() {
             }
             "active" => {
                 // An accepted branch is a plain repository of its own without links out of it.
-                let said = sh(
+                let output = sh(
                     &server,
                     &session,
                     "test -d .git && test ! -L .git && test ! -e .git/hooks/post-checkout && echo plain",
                 );
-                assert_eq!(said, "plain", "{name}");
+                assert_eq!(output, "plain", "{name}");
                 let _ = writeln!(report, "{name}: harmless");
             }
             other => panic!("{name}: {other}: {session}"),

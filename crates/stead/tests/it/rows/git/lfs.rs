@@ -4,8 +4,8 @@
 use serde_json::{Value, json};
 use stead_testkit::{GitServer, LfsFault, Repository, TestServer, pointer, sha256, until};
 
-use super::super::events;
 use super::{active, agent, change, failed, git_server, sh, start, with_settings};
+use crate::rows::events;
 
 const ATTRIBUTES: &str = "*.bin filter=lfs diff=lfs merge=lfs -text\n";
 
@@ -109,7 +109,7 @@ fn on_they_are_real_and_git_finds_nothing_changed() {
 }
 
 #[test]
-fn a_hundred_are_one_question_and_sessions_share_it() {
+fn a_hundred_objects_are_one_request_and_sessions_reuse_them() {
     let (server, git) = git_server();
     let names: Vec<String> = (0..100).map(|at| format!("d{}/f{at}.bin", at % 7)).collect();
     let contents: Vec<Vec<u8>> = (0..100_u32).map(|at| format!("content {at}").into_bytes()).collect();
@@ -146,21 +146,21 @@ fn a_memory_workspace_and_submodules_have_them_too() {
 }
 
 #[test]
-fn a_repository_on_this_machine_has_them_beside_it() {
+fn a_repository_on_this_machine_has_its_objects_next_to_it() {
     let server = super::server();
     let (git, lent) = (GitServer::start(), tempfile::tempdir().unwrap());
     repository(&git, "app", &[("a.bin", b"local")]);
-    let place = lent.path().join("app");
+    let repository_path = lent.path().join("app");
     assert!(
         std::process::Command::new("cp")
-            .args(["-r", git.path("app").to_str().unwrap(), place.to_str().unwrap()])
+            .args(["-r", git.path("app").to_str().unwrap(), repository_path.to_str().unwrap()])
             .status()
             .unwrap()
             .success()
     );
     server.client().put("/platform", json!({"allowed_host_roots": [lent.path()]})).expect(200);
     agent(&server, json!({"git": {"lfs": true}}));
-    let context = json!({"repository_url": place.to_str().unwrap(), "branch": "main"});
+    let context = json!({"repository_url": repository_path.to_str().unwrap(), "branch": "main"});
     let session = active(&server, context.clone());
     assert_eq!(sh(&server, &session, "cat a.bin; git status --porcelain"), "local");
     let (code, _) = failed(&start(&server, json!({"repository_url": lent.path().join("none")})));
@@ -169,7 +169,7 @@ fn a_repository_on_this_machine_has_them_beside_it() {
     let other = lent.path().join("other");
     assert!(
         std::process::Command::new("cp")
-            .args(["-r", place.to_str().unwrap(), other.to_str().unwrap()])
+            .args(["-r", repository_path.to_str().unwrap(), other.to_str().unwrap()])
             .status()
             .unwrap()
             .success()
@@ -177,7 +177,11 @@ fn a_repository_on_this_machine_has_them_beside_it() {
     let oid = sha256(b"local");
     let object = other.join("lfs/objects").join(&oid[..2]).join(&oid[2..4]).join(&oid);
     std::fs::remove_file(&object).unwrap();
-    std::os::unix::fs::symlink(place.join("lfs/objects").join(&oid[..2]).join(&oid[2..4]).join(&oid), &object).unwrap();
+    std::os::unix::fs::symlink(
+        repository_path.join("lfs/objects").join(&oid[..2]).join(&oid[2..4]).join(&oid),
+        &object,
+    )
+    .unwrap();
     let (code, message) = failed(&start(&server, json!({"repository_url": other.to_str().unwrap(), "branch": "main"})));
     assert!(code == "git_lfs_missing" && message.contains("a.bin"), "{code}: {message}");
 }
@@ -244,8 +248,8 @@ fn s9_a_killed_server_goes_on_with_them() {
     };
     until("transfers in their middle", || (aside(&server) == 2 && count(&git, "") == 3).then_some(()));
     until("progress", || {
-        let told = json!(events(&server, &session, "InitStepProgress")).to_string();
-        (told.contains("Receiving Git LFS objects") && told.contains("/2), ")).then_some(())
+        let answer = json!(events(&server, &session, "InitStepProgress")).to_string();
+        (answer.contains("Receiving Git LFS objects") && answer.contains("/2), ")).then_some(())
     });
     server.kill();
     assert_eq!(aside(&server), 2, "left by the kill");

@@ -50,20 +50,20 @@ fn many_packs_become_few_and_every_commit_stays() {
 }
 
 #[test]
-fn what_a_killed_git_left_is_in_nobodys_way() {
+fn what_a_killed_git_left_does_not_block_later_sessions() {
     let git = GitServer::start();
     let server = with_settings(&git, "fresh_seconds = 0\n");
     let repository = git.repository("app", &[("a", "1\n")]);
     agent(&server, json!({}));
     active(&server, json!({"repository_url": git.url("app"), "branch": "main"}));
-    let place = mirror(&server);
+    let mirror_path = mirror(&server);
     let left = ["shallow.lock", "refs/heads/main.lock", "packed-refs.lock", "objects/pack/tmp_pack_XyZ", "HEAD.lock"];
-    left.iter().for_each(|name| std::fs::write(place.join(name), "").unwrap());
+    left.iter().for_each(|name| std::fs::write(mirror_path.join(name), "").unwrap());
     repository.commit(&[("a", "2\n")], "two");
     let session = active(&server, json!({"repository_url": git.url("app"), "branch": "main"}));
     assert_eq!(sh(&server, &session, "cat a"), "2");
     for name in left {
-        assert!(!place.join(name).exists(), "{name}");
+        assert!(!mirror_path.join(name).exists(), "{name}");
     }
 }
 

@@ -16,7 +16,8 @@ mod tool;
 use serde_json::{Value, json};
 use stead_testkit::{GitServer, TestServer};
 
-use super::{native, server};
+use super::boxes::native;
+use super::server;
 
 /// A git server and a Stead server that may access it.
 pub(in crate::rows) fn git_server() -> (TestServer, GitServer) {
@@ -41,15 +42,15 @@ pub(in crate::rows) fn allow(server: &TestServer, git: &GitServer) {
 /// Declares the agent type `g`: native boxes, a workspace required.
 pub(in crate::rows) fn agent(server: &TestServer, more: Value) {
     native::build_init();
-    server.agent_type("g", boxed(more));
+    server.agent_type("g", native_workspace(more));
 }
 
 /// Gives the agent type `g` another workspace config.
 pub(in crate::rows) fn change(server: &TestServer, more: Value) {
-    server.client().put("/agent-types/g/workspace-config", boxed(more)).expect(200);
+    server.client().put("/agent-types/g/workspace-config", native_workspace(more)).expect(200);
 }
 
-fn boxed(more: Value) -> Value {
+fn native_workspace(more: Value) -> Value {
     let mut workspace = json!({"enabled": true, "provider": "native", "require_workspace": true});
     workspace.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     workspace

@@ -4,8 +4,8 @@
 use serde_json::json;
 use stead_testkit::until;
 
-use super::super::events;
 use super::{active, agent, git_server, sh};
+use crate::rows::events;
 
 #[test]
 fn s9_after_a_crash_the_session_begins_with_the_commit_it_was_given() {
@@ -83,8 +83,9 @@ fn p5_each_step_and_where_the_time_went() {
     let journalled: Vec<u64> = finished.iter().map(|event| event["duration_ms"].as_u64().unwrap()).collect();
     assert_eq!(journalled, took[1..5]);
     // A fetch reports its progress with git's stage names.
-    let told = until("progress", || Some(events(&server, id, "InitStepProgress")).filter(|told| !told.is_empty()));
-    for progress in told {
+    let recorded =
+        until("progress", || Some(events(&server, id, "InitStepProgress")).filter(|recorded| !recorded.is_empty()));
+    for progress in recorded {
         let (step, percent) = (&progress["step"], progress["percent"].as_u64().unwrap());
         assert!(*step == json!(2) && percent <= 100 && !progress["stage"].as_str().unwrap().is_empty(), "{progress}");
     }

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 use stead_testkit::{Fault, TestServer, until};
 
-use super::super::events;
 use super::{active, agent, git, git_ok, git_server, sh};
+use crate::rows::events;
 
 #[test]
 fn g7_from_status_to_push() {
@@ -83,14 +83,14 @@ fn g7_where_a_push_may_go_is_the_agent_types_word() {
     assert_eq!(repository.remote("mine"), sh(&server, &session, "git rev-parse HEAD"));
     git_ok(&server, &session, "push", &[]);
     let pushes = server.client().get("/audit?type=branch_pushed&limit=100").expect(200);
-    let mut told: Vec<(&str, bool)> = pushes["items"]
+    let mut recorded: Vec<(&str, bool)> = pushes["items"]
         .as_array()
         .unwrap()
         .iter()
         .map(|entry| (entry["detail"]["branch"].as_str().unwrap(), entry["detail"]["made"].as_bool().unwrap()))
         .collect();
-    told.sort_unstable();
-    assert_eq!(told, [("feature", false), ("mine", false), ("mine", true)], "{pushes}");
+    recorded.sort_unstable();
+    assert_eq!(recorded, [("feature", false), ("mine", false), ("mine", true)], "{pushes}");
     // Another session did not create the branch.
     let other = active(&server, json!({"repository_url": git_host.url("app"), "branch": "feature"}));
     let refused = git(&server, &other, "push", &["feature:mine"]);

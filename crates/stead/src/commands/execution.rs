@@ -1,0 +1,10 @@
+//! Programs and tools in a workspace.
+
+pub(super) mod eval;
+pub(super) mod exec;
+pub(super) mod mcp;
+mod new_session;
+pub(super) mod run;
+pub(super) mod shell;
+pub(super) mod tool;
+pub(super) mod tools;

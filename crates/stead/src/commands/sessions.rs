@@ -1,0 +1,8 @@
+//! Sessions and their journals.
+
+pub(super) mod blame;
+mod clone;
+pub(super) mod events;
+pub(super) mod replay;
+pub(super) mod session;
+pub(super) mod state;

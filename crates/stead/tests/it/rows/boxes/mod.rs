@@ -1,0 +1,15 @@
+//! Boxes: execs, evaluation, images, the warm pool and the providers.
+
+mod endurance;
+mod evaluation;
+mod exec_streams;
+pub(super) mod execs;
+mod images;
+pub(super) mod native;
+pub(super) mod podman;
+mod podman_layers;
+mod probe;
+mod process_trees;
+mod pull;
+mod pull_tls;
+mod warm_pool;

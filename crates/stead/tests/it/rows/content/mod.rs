@@ -1,0 +1,6 @@
+//! Agent content, runs, MCP, digests and prompts.
+
+mod authority;
+mod digests;
+mod mcp;
+mod sync_and_apply;

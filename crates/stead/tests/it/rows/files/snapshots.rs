@@ -1,0 +1,226 @@
+//! F10 snapshots and restore, F13 diff and export.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+use stead_testkit::{Reply, TestServer};
+
+use crate::rows::{Files, on_both, on_podman, put, writer};
+
+fn path(session: &Value, below: &str) -> String {
+    format!("/sessions/{}{below}", session["id"].as_str().unwrap())
+}
+
+fn snapshot(server: &TestServer, session: &Value, body: Value) -> Value {
+    server.client().post(&path(session, "/snapshots"), body).expect(201)
+}
+
+fn restore(server: &TestServer, session: &Value, snapshot: &Value) -> Reply {
+    let below = format!("/snapshots/{}/restore", snapshot["id"].as_str().unwrap());
+    server.client().send("POST", &path(session, &below), &[], None)
+}
+
+/// Everything a workspace contains, as a sorted tar listing.
+fn tree(server: &TestServer, session: &Value) -> Vec<(String, char, u32, Vec<u8>)> {
+    let tar = server.client().bytes("GET", &path(session, "/export?format=tar"), &[], &[]).expect(200);
+    let mut found = Vec::new();
+    for entry in tar::Archive::new(&tar[..]).entries().unwrap() {
+        let mut entry = entry.unwrap();
+        let mut content = Vec::new();
+        std::io::Read::read_to_end(&mut entry, &mut content).unwrap();
+        let header = entry.header();
+        let kind = match header.entry_type() {
+            tar::EntryType::Directory => 'd',
+            tar::EntryType::Symlink => 'l',
+            _ => 'f',
+        };
+        if let Some(target) = entry.link_name_bytes() {
+            content = target.into_owned();
+        }
+        let mode = header.mode().unwrap();
+        found.push((entry.path().unwrap().to_string_lossy().into_owned(), kind, mode, content));
+    }
+    found
+}
+
+/// A tree with one of everything: an executable, a link, an empty directory, an ignored file.
+fn fill(server: &TestServer, session: &Value) {
+    let mut builder = tar::Builder::new(Vec::new());
+    let mut add = |name: &str, kind: tar::EntryType, mode: u32, content: &[u8], target: &str| {
+        let mut header = tar::Header::new_gnu();
+        header.set_entry_type(kind);
+        header.set_mode(mode);
+        header.set_size(content.len() as u64);
+        if kind == tar::EntryType::Symlink {
+            builder.append_link(&mut header, name, target).unwrap();
+        } else {
+            builder.append_data(&mut header, name, content).unwrap();
+        }
+    };
+    add("run.sh", tar::EntryType::Regular, 0o755, b"#!/bin/sh\necho hi\n", "");
+    add("empty", tar::EntryType::Directory, 0o755, b"", "");
+    add("src/a.txt", tar::EntryType::Regular, 0o644, b"one\ntwo\nthree\n", "");
+    add("src/gone.txt", tar::EntryType::Regular, 0o644, b"will go\n", "");
+    add("link", tar::EntryType::Symlink, 0o777, b"", "src/a.txt");
+    add(".gitignore", tar::EntryType::Regular, 0o644, b"*.log\n", "");
+    add("debug.log", tar::EntryType::Regular, 0o644, b"ignored\n", "");
+    let tar = builder.into_inner().unwrap();
+    server.client().bytes("PUT", &path(session, "/files?format=tar"), &[], &tar).reply().expect(200);
+}
+
+/// Changes, removes and adds entries of each kind.
+fn change(server: &TestServer, session: &Value) {
+    let files = |at: &str| path(session, &format!("/files/{at}"));
+    server.tool(session, "edit", json!({"path": "src/a.txt", "old_string": "two", "new_string": "2"}));
+    assert_eq!(server.client().delete(&files("src/gone.txt")).status, 204);
+    assert_eq!(server.client().delete(&files("empty")).status, 204);
+    assert_eq!(server.client().delete(&files("link")).status, 204);
+    assert_eq!(server.client().delete(&files("run.sh")).status, 204);
+    put(server, session, "run.sh", b"plain now\n");
+    put(server, session, "more.log", b"also ignored\n");
+    put(server, session, "new/deep/file?mkdir=1", b"no newline at the end");
+}
+
+fn f10_restore_puts_everything_back(files: Files) {
+    let mut server = files.server();
+    let session = writer(&server, files);
+    fill(&server, &session);
+    let before = tree(&server, &session);
+    assert!(before.contains(&("run.sh".to_owned(), 'f', 0o755, b"#!/bin/sh\necho hi\n".to_vec())), "{before:?}");
+    let kept = snapshot(&server, &session, json!({"name": "before"}));
+    assert_eq!(kept["name"], "before");
+    change(&server, &session);
+    assert_ne!(tree(&server, &session), before);
+    let later = snapshot(&server, &session, json!({}));
+    if matches!(files, Files::Memory) {
+        assert_ne!(later["tree_hash"], kept["tree_hash"]);
+    }
+    let restored = restore(&server, &session, &kept).expect(200);
+    assert_eq!((&restored["id"], &restored["tree_hash"]), (&kept["id"], &kept["tree_hash"]));
+    assert_eq!(tree(&server, &session), before);
+    // Restore the later snapshot, then the earlier one after a restart.
+    restore(&server, &session, &later).expect(200);
+    server.restart(None);
+    assert_ne!(tree(&server, &session), before);
+    restore(&server, &session, &kept).expect(200);
+    assert_eq!(tree(&server, &session), before);
+    let shown = server.client().get(&path(&session, "")).expect(200);
+    assert_eq!((&shown["workspace"]["snapshots"], &shown["workspace"]["tree_hash"]), (&json!(2), &kept["tree_hash"]));
+    let listed = server.client().get(&path(&session, "/snapshots")).expect(200);
+    assert_eq!(listed["items"], json!([kept, later]));
+}
+
+fn f10_what_is_refused(files: Files) {
+    let server = files.server();
+    let (session, other) = (writer(&server, files), server.session(json!({"agent_type": "w"})));
+    let kept = snapshot(&server, &session, json!({}));
+    restore(&server, &other, &kept).problem(404, "not_found");
+    let client = server.client();
+    client.send("POST", &path(&session, "/snapshots/snap_1/restore"), &[], None).problem(404, "not_found");
+    client.post(&path(&session, "/snapshots"), json!({"title": "x"})).problem(400, "invalid_request");
+    let agent = client.with_token(session["token"].as_str().unwrap());
+    agent.post(&path(&session, "/snapshots"), json!({})).problem(403, "forbidden");
+    assert_eq!(client.delete(&path(&session, "")).status, 204);
+    client.post(&path(&session, "/snapshots"), json!({})).problem(409, "session_not_active");
+}
+
+fn f10_a_key_makes_one_snapshot(files: Files) {
+    let mut server = files.server();
+    let session = writer(&server, files);
+    let ask = |server: &TestServer, body: Value| {
+        let at = path(&session, "/snapshots");
+        server.client().send("POST", &at, &[("idempotency-key", "k")], Some(body.to_string()))
+    };
+    let first = ask(&server, json!({"name": "a"})).expect(201);
+    assert_eq!(ask(&server, json!({"name": "a"})).expect(201), first);
+    ask(&server, json!({"name": "b"})).problem(422, "idempotency_mismatch");
+    server.restart(None);
+    assert_eq!(ask(&server, json!({"name": "a"})).expect(201), first);
+    assert_eq!(server.client().get(&path(&session, "/snapshots")).expect(200)["items"].as_array().unwrap().len(), 1);
+}
+
+fn git(directory: &Path, arguments: &[&str]) {
+    let done = Command::new("git").args(arguments).current_dir(directory).output().unwrap();
+    assert!(done.status.success(), "git {arguments:?}: {}", String::from_utf8_lossy(&done.stderr));
+}
+
+/// The files below a directory in the form of `tree`, without directories, which a patch cannot
+/// express.
+fn on_disk(root: &Path) -> Vec<(String, char, u32, Vec<u8>)> {
+    use std::os::unix::ffi::OsStrExt as _;
+    use std::os::unix::fs::PermissionsExt as _;
+    let (mut found, mut ahead) = (Vec::new(), vec![root.to_owned()]);
+    while let Some(directory) = ahead.pop() {
+        for entry in std::fs::read_dir(&directory).unwrap() {
+            let path = entry.unwrap().path();
+            let facts = path.symlink_metadata().unwrap();
+            let name = path.strip_prefix(root).unwrap().to_string_lossy().into_owned();
+            if facts.is_symlink() {
+                found.push((name, 'l', 0o777, path.read_link().unwrap().as_os_str().as_bytes().to_vec()));
+            } else if facts.is_dir() {
+                ahead.push(path);
+            } else {
+                let mode = if facts.permissions().mode() & 0o100 == 0 { 0o644 } else { 0o755 };
+                found.push((name, 'f', mode, std::fs::read(&path).unwrap()));
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+fn f13_the_patch_applied_by_git_gives_the_same_tree(files: Files) {
+    let server = files.server();
+    let base = tempfile::tempdir().unwrap();
+    std::fs::write(base.path().join("keep"), "kept\n").unwrap();
+    std::fs::write(base.path().join("edit me"), "one\r\ntwo\r\nthree").unwrap();
+    std::fs::write(base.path().join("gone"), "gone\n").unwrap();
+    let roots = [base.path().to_str().unwrap()];
+    server.client().put("/platform", json!({"allowed_host_roots": roots})).expect(200);
+    let mounts = json!([{"host_path": roots[0], "mount_path": "/"}]);
+    server.agent_type("m", json!({"enabled": true, "provider": files.provider(), "mounts": mounts}));
+    let session = server.session(json!({"agent_type": "m"}));
+    let clean = server.client().get(&path(&session, "/diff")).expect(200);
+    assert_eq!(clean, json!({"changed": [], "unshown": [], "contents": {}, "patch": ""}), "{session}");
+
+    server.tool(&session, "edit", json!({"path": "edit me", "old_string": "two", "new_string": "zwei"}));
+    assert_eq!(server.client().delete(&path(&session, "/files/gone")).status, 204);
+    fill(&server, &session);
+    let diff = server.client().get(&path(&session, "/diff")).expect(200);
+    assert!(diff["changed"].as_array().unwrap().contains(&json!("edit me")), "{diff}");
+    let patch = diff["patch"].as_str().unwrap();
+    for form in [("/diff?format=patch", "*/*"), ("/diff", "text/x-diff"), ("/export?format=patch", "*/*")] {
+        let reply = server.client().send("GET", &path(&session, form.0), &[("accept", form.1)], None);
+        assert_eq!((reply.header("content-type"), reply.text.as_str()), (Some("text/x-diff"), patch));
+    }
+    git(base.path(), &["-c", "init.defaultBranch=main", "init", "--quiet"]);
+    std::fs::write(base.path().join(".git/patch"), patch).unwrap();
+    git(base.path(), &["-c", "core.autocrlf=false", "apply", "--whitespace=nowarn", ".git/patch"]);
+    std::fs::remove_dir_all(base.path().join(".git")).unwrap();
+    let mut expected: Vec<_> = tree(&server, &session).into_iter().filter(|entry| entry.1 != 'd').collect();
+    expected.sort();
+    assert_eq!(on_disk(base.path()), expected);
+    // The diff names content that a patch cannot express.
+    put(&server, &session, "image", b"\0\x01\xff");
+    let diff = server.client().get(&path(&session, "/diff")).expect(200);
+    assert_eq!(diff["unshown"], json!(["image"]));
+    let image = stead_fs::ContentHash::of(b"\0\x01\xff").to_string();
+    assert_eq!(diff["contents"], json!({"image": {"before": null, "after": image, "mode": "100644"}}));
+    server.client().get(&path(&session, "/diff?format=zip")).problem(400, "invalid_request");
+    server.client().get(&path(&session, "/export?format=zip")).problem(400, "invalid_request");
+}
+
+on_both!(
+    f10_restore_puts_everything_back,
+    f10_what_is_refused,
+    f10_a_key_makes_one_snapshot,
+    f13_the_patch_applied_by_git_gives_the_same_tree
+);
+
+on_podman!(
+    f10_restore_puts_everything_back,
+    f10_what_is_refused,
+    f10_a_key_makes_one_snapshot,
+    f13_the_patch_applied_by_git_gives_the_same_tree
+);

@@ -1,0 +1,8 @@
+//! Large, sparse, unreadable or ambiguous files, and full disks.
+
+mod agent_errors;
+mod ambiguous_tars;
+mod disk_use;
+mod full_disk;
+mod sync_calls;
+mod tree_copies;

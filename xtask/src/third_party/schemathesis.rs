@@ -1,0 +1,45 @@
+//! The `schemathesis` step: sends requests that are generated from the served API document to a
+//! real server, valid and invalid, alone and in sequences. `tests/api/schemathesis.toml` selects
+//! the checks and phases.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+
+use crate::prerequisites::python;
+use crate::process::{command, root, run_within};
+use crate::server::Server;
+
+pub(crate) fn check() -> Result<()> {
+    fuzz(20, Duration::from_secs(300))
+}
+
+pub(crate) fn check_long() -> Result<()> {
+    fuzz(1000, Duration::from_secs(3 * 3600))
+}
+
+fn fuzz(examples: u32, limit: Duration) -> Result<()> {
+    let st = python::API.program("st");
+    ensure!(st.exists(), "schemathesis is not installed; run `cargo xtask test --only python`");
+    let folder = tempfile::tempdir()?;
+    let server = Server::ready_in(folder.path(), "")?;
+    let token = server.token()?;
+
+    let result = run_within(
+        command(st)
+            // Any caches go to the temporary directory.
+            .current_dir(folder.path())
+            .arg("--config-file")
+            .arg(root().join("tests/api/schemathesis.toml"))
+            .args(["run", "--max-examples", &examples.to_string()])
+            .arg(format!("http://{}/openapi.json", server.address()))
+            // The configuration reads the variable, because a secret does not belong in an
+            // argument.
+            .env("STEAD_TOKEN", token),
+        limit,
+    );
+    result.inspect_err(|_| println!("{}", server.log_tail()))?;
+    let took = server.stop()?;
+    println!("server stopped in {} ms", took.as_millis());
+    Ok(())
+}
