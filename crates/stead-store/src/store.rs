@@ -26,7 +26,7 @@ use crate::ledger::{self, Anchor, Continuity, LedgerReport, PublicKey, Seal, Sea
 use crate::open;
 use crate::operation::Operation;
 use crate::own::{self, Ownership};
-use crate::references::{self, Age, Holder, References, Referring};
+use crate::references::{self, Age, Cause, Holder, References, Referring};
 use crate::session::{self, SessionQuery, SessionRow};
 use crate::setting::SettingOrInsert;
 use crate::sql::values;
@@ -155,7 +155,9 @@ impl Store {
         if named.is_empty() {
             return self.backend.write(commit).await;
         }
-        self.backend.write(Referring { write: commit, references: References { holder, named } }).await
+        self.backend
+            .write(Referring { write: commit, references: References { holder, named, cause: Cause::Named } })
+            .await
     }
 
     async fn named_in(&self, texts: impl Iterator<Item = &str>) -> Result<references::Named, StoreError> {
@@ -165,7 +167,7 @@ impl Store {
     /// Writes something that names blobs, together with the references to them.
     async fn write_naming<O: Operation>(&self, holder: Holder, text: &str, write: O) -> Result<O::Output, O::Error> {
         let named = self.named_in(std::iter::once(text)).await?;
-        self.backend.write(Referring { write, references: References { holder, named } }).await
+        self.backend.write(Referring { write, references: References { holder, named, cause: Cause::Named } }).await
     }
 
     pub(crate) async fn refer(&self, references: References) -> Result<(), StoreError> {
