@@ -34,7 +34,6 @@ pub use unpack_tree::unpack_tree;
 use stead_core::ContentHash;
 use stead_core::content_hash::Hasher;
 
-
 use crate::filesystem::entry::Permission;
 use crate::filesystem::{Content, Filesystem};
 use crate::path::WorkspacePath;

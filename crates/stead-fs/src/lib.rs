@@ -46,7 +46,6 @@ mod stage;
 pub mod tools;
 mod tree_hash;
 
-
 pub use disk::{DiskFs, DiskSnapshot, DiskWriter, Durability};
 pub use error::FsError;
 pub use filesystem::change::Change;

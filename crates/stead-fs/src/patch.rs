@@ -21,7 +21,6 @@ use std::ops::ControlFlow;
 use serde::{Deserialize, Serialize};
 use stead_core::ContentHash;
 
-
 use crate::error::FsError;
 use crate::filesystem::entry::{Kind, Permission};
 use crate::filesystem::{Content, Filesystem, Walk, Walked};

@@ -5,11 +5,11 @@
 
 use std::io::{self, Read, Write};
 
-use stead_core::ContentHash;
 use crate::error::FsError;
 use crate::filesystem::entry::Permission;
 use crate::filesystem::{Filesystem, Recursion, WriteMode};
 use crate::path::WorkspacePath;
+use stead_core::ContentHash;
 
 pub(crate) struct Stage<'a> {
     fs: &'a mut dyn Filesystem,

@@ -11,12 +11,12 @@
 use std::io::Read;
 use std::ops::ControlFlow;
 
-use stead_core::ContentHash;
-use stead_core::content_hash::Hasher;
 use crate::error::FsError;
 use crate::filesystem::entry::{Kind, Permission};
 use crate::filesystem::{Content, Filesystem, Walk, Walked};
 use crate::path::WorkspacePath;
+use stead_core::ContentHash;
+use stead_core::content_hash::Hasher;
 
 pub(crate) enum HashedEntry {
     File(Permission, ContentHash),

@@ -11,7 +11,7 @@ use stead_core::{SessionId, Timestamp};
 use tokio::sync::OnceCell;
 
 use crate::blobs::garbage::{self, ReferIfUnchanged};
-use crate::blobs::references::{self, Age, Holder, References, Referring};
+use crate::blobs::references::{self, Age, Cause, Holder, References, Referring};
 use crate::blobs::{BlobError, Blobs, StoredBlob, Upload};
 use crate::database::Database;
 use crate::database::backend::Backend;
@@ -155,7 +155,9 @@ impl Store {
         if named.is_empty() {
             return self.backend.write(commit).await;
         }
-        self.backend.write(Referring { write: commit, references: References { holder, named } }).await
+        self.backend
+            .write(Referring { write: commit, references: References { holder, named, cause: Cause::Named } })
+            .await
     }
 
     async fn named_in(&self, texts: impl Iterator<Item = &str>) -> Result<references::Named, StoreError> {
@@ -165,7 +167,7 @@ impl Store {
     /// Writes something that names blobs, together with the references to them.
     async fn write_naming<O: Operation>(&self, holder: Holder, text: &str, write: O) -> Result<O::Output, O::Error> {
         let named = self.named_in(std::iter::once(text)).await?;
-        self.backend.write(Referring { write, references: References { holder, named } }).await
+        self.backend.write(Referring { write, references: References { holder, named, cause: Cause::Named } }).await
     }
 
     pub(crate) async fn refer(&self, references: References) -> Result<(), StoreError> {

@@ -20,8 +20,8 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 
 use crate::process::{cargo, run as run_command};
-use crate::server::{Build, Server};
 use crate::server::http::Client;
+use crate::server::{Build, Server};
 use clients::Worker;
 use hostile::Hostile;
 use measure::{Latencies, Report};

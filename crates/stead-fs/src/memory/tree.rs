@@ -6,7 +6,6 @@ use bytes::Bytes;
 use imbl::OrdMap;
 use stead_core::ContentHash;
 
-
 use crate::filesystem::entry::{Kind, Permission, Stat};
 
 #[derive(Clone)]

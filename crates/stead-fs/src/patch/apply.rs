@@ -9,7 +9,6 @@ use std::ops::ControlFlow;
 
 use stead_core::ContentHash;
 
-
 use super::apply_hunks::apply_hunks;
 use super::links::leads_out;
 use super::sections::{self, Mode, Section, Step};

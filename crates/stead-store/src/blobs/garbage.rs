@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 use std::time::SystemTime;
 
-use crate::blobs::references::{self, Age, Holder, Named, References};
+use crate::blobs::references::{self, Age, Cause, Holder, Named, References};
 use crate::blobs::{BlobError, Blobs, StoredBlob};
 use crate::database::operation::Operation;
 use crate::database::sql::{Conn, values};
@@ -84,7 +84,7 @@ async fn restore_session(store: &Store, session: stead_core::SessionId) -> Resul
         let kept = page.iter().filter(|event| references::keeps(&event.kind)).map(|event| event.payload.as_str());
         if let Some(named) = lacking(store, &holder, kept).await? {
             added += named.len();
-            store.refer(References { holder: holder.clone(), named }).await?;
+            store.refer(References { holder: holder.clone(), named, cause: Cause::Lost }).await?;
         }
     }
 }
@@ -99,7 +99,7 @@ async fn restore_documents(store: &Store, kind: DocumentKind) -> Result<usize, S
             let holder = holder_of(&document);
             let Some(named) = lacking(store, &holder, std::iter::once(document.body.as_str())).await? else { continue };
             added += named.len();
-            store.refer_if_unchanged(document, References { holder, named }).await?;
+            store.refer_if_unchanged(document, References { holder, named, cause: Cause::Lost }).await?;
         }
     }
 }

@@ -119,19 +119,42 @@ pub(crate) struct Referring<O> {
 pub(crate) struct References {
     pub(crate) holder: Holder,
     pub(crate) named: Named,
+    pub(crate) cause: Cause,
+}
+
+/// The reason for which references are added.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// The holder names the blobs now.
+    Named,
+    /// The holder named them before, and the table lacks the references. The ledger may have them,
+    /// so it gets a row that they were removed first: the rows of a reference always alternate.
+    Lost,
 }
 
 impl References {
     pub(crate) async fn record(&self, conn: &mut Conn<'_>) -> Result<(), StoreError> {
         let key = self.holder.key();
+        if let Conn::Postgres(_) = conn {
+            // Two writers must not both find that a reference is missing. SQLite has one writer.
+            let sql = "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))";
+            conn.execute("wait for other references of a holder", sql, values![key.clone()]).await?;
+        }
         let mut statements = Vec::new();
+        let held = match (self.holder.replaces(), self.cause) {
+            (false, Cause::Named) => HashSet::new(),
+            _ => held_by(conn, &self.holder).await?,
+        };
         if self.holder.replaces() {
             let named: HashSet<String> = self.named.keys().map(|hash| hash.to_hex()).collect();
-            let gone = held_by(conn, &self.holder).await?.into_iter().filter(|hash| !named.contains(hash));
+            let gone = held.iter().filter(|hash| !named.contains(*hash)).cloned();
             statements.extend(gone.flat_map(|hash| release(&key, hash)));
         }
         for (hash, bytes) in &self.named {
             let (hash, bytes) = (hash.to_hex(), i64::try_from(*bytes).unwrap_or(i64::MAX));
+            if self.cause == Cause::Lost && !held.contains(&hash) {
+                statements.push(ledger::insert(Entry::blob_released(&key, &hash)));
+            }
             statements.push(ledger::insert_reference(&key, &hash, bytes));
             statements.push(Statement {
                 sql: "INSERT INTO blob_references (holder, digest, bytes) VALUES ($1, $2, $3) ON CONFLICT (holder, digest) DO NOTHING",

@@ -245,11 +245,8 @@ impl Check<'_> {
         let latest = Latest { seq, number: row.number, hash: row.hash };
         let hash = latest.hash.clone();
         let Some(before) = self.latest.insert((kind, key.clone()), latest) else { return };
-        // A reference may be added and removed many times, and it has no increasing number.
-        if kind == EntryKind::Blob {
-            return;
-        }
-        if before.number > row.number {
+        // The number of a reference says added or removed, and the two alternate.
+        if before.number > row.number && kind != EntryKind::Blob {
             let reason = format!("it went back: ledger row {} says {}", before.seq, before.number);
             self.found(table_of(kind), key, Some(row.number), reason);
         } else if before.number == row.number && before.hash == hash {

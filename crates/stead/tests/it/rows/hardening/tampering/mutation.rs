@@ -150,6 +150,8 @@ pub(super) fn edges() -> Vec<String> {
         "INSERT INTO audit (id, at, kind, actor, session, body) \
          SELECT -9223372036854775807 - 1, at, kind, actor, session, body FROM audit LIMIT 1",
         "INSERT INTO ledger SELECT -9223372036854775807 - 1, kind, subject, number, head, hash FROM ledger LIMIT 1",
+        "INSERT INTO ledger (kind, subject, number, head, hash) \
+         SELECT kind, subject, number, head, hash FROM ledger WHERE kind = 'blob' ORDER BY seq DESC LIMIT 1",
         "INSERT INTO seals SELECT -9223372036854775807 - 1, last, at, hash, public_key, signature FROM seals LIMIT 1",
         "INSERT INTO seals SELECT MAX(number) + 1, 9223372036854775807, at, hash, public_key, signature FROM seals",
         "INSERT INTO events SELECT 'ses_00000000000000000000000001', seq, at, kind, payload, prev_hash, hash FROM events LIMIT 1",
