@@ -1,8 +1,8 @@
 //! The reconciler: provisions sessions and removes their workspaces.
 //!
 //! It is one loop: ask the state for the due command, commit it, perform the effect
-//! (`effects/perform.rs`), and record the outcome, until nothing is due. After a crash the same loop
-//! continues. There is no other recovery path.
+//! (`effects/perform.rs`), and record the outcome, until nothing is due. After a crash the same
+//! loop continues. There is no other recovery path.
 
 use stead_core::{Actor, SessionId, next};
 

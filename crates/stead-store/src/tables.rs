@@ -1,4 +1,5 @@
-//! The tables beside the journal: registry documents, content, audit log, idempotency keys, settings.
+//! The tables beside the journal: registry documents, content, audit log, idempotency keys and
+//! settings.
 
 pub(crate) mod audit;
 pub(crate) mod content;

@@ -2,8 +2,8 @@
 //!
 //! After every call that may have changed files, the provider can keep the tree as a checkpoint,
 //! which is a snapshot that no user asked for. The agent type limits the cost of checkpoints
-//! ([`Rewind`]). The event of the call records the checkpoint or why there is none ([`Checkpoint`]).
-//! [`Checkpoints`] lists those of a session.
+//! ([`Rewind`]). The event of the call records the checkpoint or why there is none
+//! ([`Checkpoint`]). [`Checkpoints`] lists those of a session.
 
 use std::collections::BTreeSet;
 
@@ -259,6 +259,13 @@ mod tests {
 
     fn absent(reason: AbsenceReason) -> Checkpoint {
         Checkpoint::Absent(reason)
+    }
+
+    #[test]
+    fn an_entry_keeps_its_names_in_the_journal() {
+        let entry = |seq, checkpoint| serde_json::to_value(CheckpointEntry { seq, checkpoint }).unwrap_or_default();
+        assert_eq!(entry(3, kept(1)), serde_json::json!({"seq": 3, "kept": snapshot(1)}));
+        assert_eq!(entry(9, absent(AbsenceReason::AtWork)), serde_json::json!({"seq": 9, "unkept": "at_work"}));
     }
 
     #[test]
