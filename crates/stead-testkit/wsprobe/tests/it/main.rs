@@ -1,7 +1,5 @@
 //! The program `wsprobe` itself. The tests of `stead-box` and `stead` run it in boxes.
 
-#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
-
 /// Without an interpreter the kernel starts the program in a root that has no libraries.
 #[test]
 fn the_probe_needs_no_dynamic_linker() {
