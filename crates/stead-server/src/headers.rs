@@ -4,6 +4,7 @@ use axum::extract::FromRequestParts;
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, header};
 
+use crate::download::OCTETS;
 use crate::problem::Problem;
 
 /// `Idempotency-Key`: 1 to 255 visible ASCII characters.
@@ -66,6 +67,18 @@ impl<S: Sync> FromRequestParts<S> for AcceptsPatch {
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
         let accepts = |wanted: &str| accepts(&parts.headers, wanted);
         Ok(Self(accepts("text/x-diff") && !accepts("application/json")))
+    }
+}
+
+/// True if the client accepts plain bytes and not JSON lines.
+pub(crate) struct AcceptsOctets(pub(crate) bool);
+
+impl<S: Sync> FromRequestParts<S> for AcceptsOctets {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        let accepts = |wanted: &str| accepts(&parts.headers, wanted);
+        Ok(Self(accepts(OCTETS) && !accepts("application/x-ndjson")))
     }
 }
 

@@ -29,7 +29,7 @@ use stead_api::session::snapshot::{CloneRequest, Isolation};
 #[utoipa::path(post, path = "/sessions/{id}/clone", tag = "snapshots", operation_id = "clone_session",
     params(("id" = schema::SessionId, Path), WaitParams,
         ("Idempotency-Key" = Option<String>, Header, description = "The same key and body again get the same clones.", pattern = "^[!-~]{1,255}$")),
-    request_body = schema::CloneRequest,
+    request_body = CloneRequest,
     responses((status = 201, body = List<Session>), (status = 409), (status = 422),
         (status = 429, headers(("Retry-After" = u32)))))]
 pub(crate) async fn create(
@@ -47,7 +47,9 @@ pub(crate) async fn create(
         Isolation::None => ops::Isolation::None,
         Isolation::Full => ops::Isolation::Full,
     };
-    let wanted = ops::CloneOrder { isolation, count, at };
+    // `Whole` bounds the number by `MAX_CLONES`.
+    let count = u32::try_from(count.0).unwrap_or(u32::MAX);
+    let wanted = ops::CloneOrder { isolation, count, at: at.map(|at| at.0) };
     let states = ops::clone_session(&app.engine, &actor, id, wanted, idempotency).await?;
     let deadline = wait.map(|wait| Instant::now() + wait);
     let mut clones = Vec::with_capacity(states.len());

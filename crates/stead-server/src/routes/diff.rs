@@ -41,7 +41,7 @@ impl ReadQuery for DiffForm {
 /// Show the changes to the files since the session started.
 #[utoipa::path(get, path = "/sessions/{id}/diff", tag = "files", operation_id = "diff_session",
     params(("id" = schema::SessionId, Path), DiffParams),
-    responses((status = 200, content((Diff = "application/json"), (schema::Bytes = "text/x-diff"))), (status = 409)))]
+    responses((status = 200, content((Diff = "application/json"), (schema::PatchText = "text/x-diff"))), (status = 409)))]
 pub(crate) async fn show(
     State(app): State<App>,
     Caller(actor): Caller,
@@ -82,7 +82,7 @@ impl ReadQuery for ExportForm {
 /// Export the workspace: all files as a tar archive, or the changes as a patch.
 #[utoipa::path(get, path = "/sessions/{id}/export", tag = "files", operation_id = "export_session",
     params(("id" = schema::SessionId, Path), ExportParams),
-    responses((status = 200, content((schema::Bytes = "application/x-tar"), (schema::Bytes = "text/x-diff"))), (status = 409)))]
+    responses((status = 200, content((schema::Bytes = "application/x-tar"), (schema::PatchText = "text/x-diff"))), (status = 409)))]
 pub(crate) async fn export(
     State(app): State<App>,
     Caller(actor): Caller,

@@ -3,7 +3,7 @@
 use axum::Json as Answer;
 use axum::extract::State;
 use stead_core::Name;
-use stead_core::digest::{DEFAULT_TAG, DigestText, default_key};
+use stead_core::digest::{DEFAULT_TAG, default_key};
 use stead_engine::ops::{self, DigestName};
 use utoipa::IntoParams;
 
@@ -14,7 +14,7 @@ use crate::path::SessionPath;
 use crate::problem::Problem;
 use crate::query::{Parameters, Query, ReadQuery};
 use crate::wire::IntoWire as _;
-use stead_api::digest::{GenerateRequest, WorkspaceDigest};
+use stead_api::digest::{DigestRequest, GenerateRequest, WorkspaceDigest};
 use stead_api::schema;
 
 #[derive(IntoParams)]
@@ -58,23 +58,23 @@ pub(crate) async fn show(
 ///
 /// An operator can set it for all sessions with `"scope": "global"`.
 #[utoipa::path(put, path = "/sessions/{id}/digest", tag = "digests", operation_id = "set_digest",
-    params(("id" = schema::SessionId, Path), DigestParams), request_body = schema::DigestRequest,
+    params(("id" = schema::SessionId, Path), DigestParams), request_body = DigestRequest,
     responses((status = 200, body = WorkspaceDigest), (status = 409)))]
 pub(crate) async fn set(
     State(app): State<App>,
     Caller(actor): Caller,
     SessionPath(id): SessionPath,
     Query(name): Query<DigestName>,
-    body: Json<DigestText>,
+    body: Json<DigestRequest>,
 ) -> Result<Answer<WorkspaceDigest>, Problem> {
-    Ok(Answer(ops::set_digest(&app.engine, &actor, id, name, body.value).await?.into_wire()))
+    Ok(Answer(ops::set_digest(&app.engine, &actor, id, name, body.value.into()).await?.into_wire()))
 }
 
 /// Generate a digest from the current files and set it.
 ///
 /// The server uses no model for this. The same files give the same digest.
 #[utoipa::path(post, path = "/sessions/{id}/digest:generate", tag = "digests", operation_id = "generate_digest",
-    params(("id" = schema::SessionId, Path), DigestParams), request_body = schema::GenerateRequest,
+    params(("id" = schema::SessionId, Path), DigestParams), request_body = GenerateRequest,
     responses((status = 200, body = WorkspaceDigest), (status = 409), (status = 503)))]
 pub(crate) async fn generate(
     State(app): State<App>,

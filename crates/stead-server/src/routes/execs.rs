@@ -19,7 +19,7 @@ use crate::path::{ExecPath, SessionPath};
 use crate::problem::Problem;
 use crate::query::{Nothing, Parameters, Query, ReadQuery};
 use crate::wire::IntoWire as _;
-use stead_api::exec::{Exec, ExecRequest, Resize, SignalRequest, StdinRequest};
+use stead_api::exec::{Exec, ExecRequest, ResizeRequest, SignalRequest, StdinRequest};
 use stead_api::list::List;
 use stead_api::schema;
 
@@ -31,7 +31,7 @@ use stead_api::schema;
 #[utoipa::path(post, path = "/sessions/{id}/execs", tag = "execs", operation_id = "create_exec",
     params(("id" = schema::SessionId, Path),
         ("Idempotency-Key" = Option<String>, Header, description = "The same key and body again get the same exec.", pattern = "^[!-~]{1,255}$")),
-    request_body = schema::ExecRequest,
+    request_body = ExecRequest,
     responses((status = 201, body = Exec), (status = 409), (status = 422)))]
 pub(crate) async fn create(
     State(app): State<App>,
@@ -43,7 +43,7 @@ pub(crate) async fn create(
 ) -> Result<(StatusCode, Answer<Exec>), Problem> {
     let _turn = app.answering.begin(&actor, key.as_deref())?;
     let idempotency = key.map(|key| ops::Idempotency { key, body_hash: body.hash });
-    let made = ops::start_exec(&app.engine, &actor, id, body.value.0, idempotency).await?;
+    let made = ops::start_exec(&app.engine, &actor, id, body.value.into_order(), idempotency).await?;
     Ok((StatusCode::CREATED, Answer(made.into_wire())))
 }
 
@@ -117,7 +117,7 @@ impl ReadQuery for After {
 #[utoipa::path(get, path = "/sessions/{id}/execs/{exec}/stream", tag = "execs", operation_id = "stream_exec",
     params(("id" = schema::SessionId, Path), ("exec" = schema::ExecId, Path), AfterParams,
         ("Last-Event-ID" = Option<String>, Header, description = "As `after`; a browser sends it when it reconnects.", pattern = "^[0-9]{1,15}$")),
-    responses((status = 200, content((schema::StreamedOutput = "text/event-stream")))))]
+    responses((status = 200, content((schema::OutputStream = "text/event-stream")))))]
 pub(crate) async fn stream(
     State(app): State<App>,
     SessionPath(id): SessionPath,
@@ -134,7 +134,7 @@ pub(crate) async fn stream(
 /// The response comes when the buffer of the command has room for all bytes.
 #[utoipa::path(post, path = "/sessions/{id}/execs/{exec}/stdin", tag = "execs", operation_id = "feed_exec",
     params(("id" = schema::SessionId, Path), ("exec" = schema::ExecId, Path)),
-    request_body = schema::StdinRequest, responses((status = 204), (status = 409), (status = 422)))]
+    request_body = StdinRequest, responses((status = 204), (status = 409), (status = 422)))]
 pub(crate) async fn stdin(
     State(app): State<App>,
     Caller(actor): Caller,
@@ -144,14 +144,16 @@ pub(crate) async fn stdin(
     body: Json<StdinRequest>,
 ) -> Result<StatusCode, Problem> {
     let end = if body.value.close { InputEnd::Last } else { InputEnd::More };
-    ops::feed_exec(&app.engine, &actor, id, exec, &body.value.bytes, end).await?;
+    // The parser has checked that the data can be decoded.
+    let bytes = body.value.bytes().unwrap_or_default();
+    ops::feed_exec(&app.engine, &actor, id, exec, &bytes, end).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 /// Send a signal to an exec's process group.
 #[utoipa::path(post, path = "/sessions/{id}/execs/{exec}/signal", tag = "execs", operation_id = "signal_exec",
     params(("id" = schema::SessionId, Path), ("exec" = schema::ExecId, Path)),
-    request_body = schema::SignalRequest, responses((status = 204), (status = 409), (status = 422)))]
+    request_body = SignalRequest, responses((status = 204), (status = 409), (status = 422)))]
 pub(crate) async fn signal(
     State(app): State<App>,
     Caller(actor): Caller,
@@ -160,23 +162,23 @@ pub(crate) async fn signal(
     _: Query<Nothing>,
     body: Json<SignalRequest>,
 ) -> Result<StatusCode, Problem> {
-    ops::signal_exec(&app.engine, &actor, id, exec, body.value.signal).await?;
+    ops::signal_exec(&app.engine, &actor, id, exec, body.value.signal.0).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 /// Resize an exec's terminal.
 #[utoipa::path(post, path = "/sessions/{id}/execs/{exec}/resize", tag = "execs", operation_id = "resize_exec",
     params(("id" = schema::SessionId, Path), ("exec" = schema::ExecId, Path)),
-    request_body = schema::TerminalSize, responses((status = 204), (status = 409), (status = 422)))]
+    request_body = ResizeRequest, responses((status = 204), (status = 409), (status = 422)))]
 pub(crate) async fn resize(
     State(app): State<App>,
     Caller(actor): Caller,
     SessionPath(id): SessionPath,
     ExecPath(exec): ExecPath,
     _: Query<Nothing>,
-    body: Json<Resize>,
+    body: Json<ResizeRequest>,
 ) -> Result<StatusCode, Problem> {
-    ops::resize_exec(&app.engine, &actor, id, exec, body.value.0).await?;
+    ops::resize_exec(&app.engine, &actor, id, exec, body.value.size()).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

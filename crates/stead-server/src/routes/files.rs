@@ -225,7 +225,7 @@ fn placed(placement: Option<Placement>, placed: Placed) -> Response {
 
 /// Unpack an archive into the workspace root, completely or not at all.
 #[utoipa::path(put, path = "/sessions/{id}/files", tag = "files", operation_id = "put_root",
-    params(("id" = schema::SessionId, Path), ("format" = schema::TarForm, Query)),
+    params(("id" = schema::SessionId, Path), ("format" = schema::TarForm, Query, description = "Always `tar`: the body is an archive (tar, tar.gz, tar.zst or zip).")),
     request_body(content = schema::Bytes, content_type = "application/octet-stream"),
     responses((status = 200, body = Placed), (status = 409), (status = 422)))]
 pub(crate) async fn put_root(

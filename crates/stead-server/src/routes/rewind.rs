@@ -19,7 +19,7 @@ use stead_api::session::rewind::{Blame, Moments, RewindRequest, Rewound};
 ///
 /// The server takes a checkpoint of the current files first, so that the rewind can be undone.
 #[utoipa::path(post, path = "/sessions/{id}/rewind", tag = "snapshots", operation_id = "rewind_session",
-    params(("id" = schema::SessionId, Path)), request_body = schema::RewindRequest,
+    params(("id" = schema::SessionId, Path)), request_body = RewindRequest,
     responses((status = 200, body = Rewound), (status = 409)))]
 pub(crate) async fn go(
     State(app): State<App>,
@@ -28,7 +28,7 @@ pub(crate) async fn go(
     _: Query<Nothing>,
     body: Json<RewindRequest>,
 ) -> Result<Answer<Rewound>, Problem> {
-    let to = body.value.to;
+    let to = body.value.to.0;
     let operated = ops::rewind(&app.engine, &actor, id, to).await?;
     Ok(Answer(wire::session::rewound(to, operated)))
 }

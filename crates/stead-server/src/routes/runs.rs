@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use http::header::LOCATION;
-use stead_core::content::run::{CallFrom, CallRequest, EndRequest, RunEnd, RunRequest, StepRequest};
+use stead_core::content::run::{CallFrom, RunEnd, RunRequest, StepRequest};
 use stead_core::{Actor, RunId, SessionId};
 use stead_engine::ops;
 use utoipa::IntoParams;
@@ -22,7 +22,7 @@ use crate::query::{Nothing, Parameters, Query, ReadQuery};
 use crate::wire::IntoWire as _;
 use crate::wire::run::bound_answer;
 use stead_api::list::List;
-use stead_api::run::{BoundAnswer, Format, Run, Step};
+use stead_api::run::{BoundAnswer, CallRequest, EndRequest, Format, Run, Step};
 use stead_api::schema;
 
 /// Start a run.
@@ -135,13 +135,14 @@ async fn end(
     how: RunEnd,
     request: EndRequest,
 ) -> Result<Answer<Run>, Problem> {
-    let EndRequest { code, detail } = request;
+    let EndRequest { code, detail, reason } = request;
+    let (code, detail) = (code.map(|code| code.0), detail.or(reason).map(|detail| detail.0));
     Ok(Answer(ops::end_run(&app.engine, actor, id, run, how, code, detail).await?.into_wire()))
 }
 
 /// Mark a run as completed.
 #[utoipa::path(post, path = "/sessions/{id}/runs/{run}/complete", tag = "runs", operation_id = "complete_run",
-    params(("id" = schema::SessionId, Path), ("run" = schema::RunId, Path)), request_body = schema::EndRequest,
+    params(("id" = schema::SessionId, Path), ("run" = schema::RunId, Path)), request_body = EndRequest,
     responses((status = 200, body = Run), (status = 409)))]
 pub(crate) async fn complete(
     State(app): State<App>,
@@ -156,7 +157,7 @@ pub(crate) async fn complete(
 
 /// Mark a run as failed.
 #[utoipa::path(post, path = "/sessions/{id}/runs/{run}/fail", tag = "runs", operation_id = "fail_run",
-    params(("id" = schema::SessionId, Path), ("run" = schema::RunId, Path)), request_body = schema::EndRequest,
+    params(("id" = schema::SessionId, Path), ("run" = schema::RunId, Path)), request_body = EndRequest,
     responses((status = 200, body = Run), (status = 409)))]
 pub(crate) async fn fail(
     State(app): State<App>,
@@ -171,7 +172,7 @@ pub(crate) async fn fail(
 
 /// Cancel a run.
 #[utoipa::path(post, path = "/sessions/{id}/runs/{run}/cancel", tag = "runs", operation_id = "cancel_run",
-    params(("id" = schema::SessionId, Path), ("run" = schema::RunId, Path)), request_body = schema::EndRequest,
+    params(("id" = schema::SessionId, Path), ("run" = schema::RunId, Path)), request_body = EndRequest,
     responses((status = 200, body = Run), (status = 409)))]
 pub(crate) async fn cancel(
     State(app): State<App>,
@@ -189,7 +190,7 @@ pub(crate) async fn cancel(
 /// The tool must be visible in the catalog, bound to an operation and allowed, and the arguments
 /// must match its schema.
 #[utoipa::path(post, path = "/sessions/{id}/runs/{run}/tool-calls", tag = "runs", operation_id = "call_run_tool",
-    params(("id" = schema::SessionId, Path), ("run" = schema::RunId, Path)), request_body = schema::CallRequest,
+    params(("id" = schema::SessionId, Path), ("run" = schema::RunId, Path)), request_body = CallRequest,
     responses((status = 200, body = BoundAnswer), (status = 409), (status = 422)))]
 pub(crate) async fn call_tool(
     State(app): State<App>,
@@ -199,9 +200,9 @@ pub(crate) async fn call_tool(
     _: Query<Nothing>,
     body: MaybeJson<CallRequest>,
 ) -> Result<Answer<BoundAnswer>, Problem> {
-    let (name, call_id) = (body.value.name.clone(), body.value.call_id.clone());
-    match ops::call_bound_tool(&app.engine, &actor, id, CallFrom::Run(run), body.value, CancellationToken::new()).await
-    {
+    let request = stead_core::content::run::CallRequest::from(body.value);
+    let (name, call_id) = (request.name.clone(), request.call_id.clone());
+    match ops::call_bound_tool(&app.engine, &actor, id, CallFrom::Run(run), request, CancellationToken::new()).await {
         Ok(reply) => Ok(Answer(bound_answer(reply, name, call_id))),
         Err(error) => Err(Problem::from(error).telling_model(call_id.as_deref(), &name)),
     }

@@ -17,7 +17,7 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::body::{Json, MaybeJson, NoFields};
 use crate::download;
-use crate::headers::IdempotencyKey;
+use crate::headers::{AcceptsOctets, IdempotencyKey};
 use crate::path::SessionPath;
 use crate::problem::{Code, Problem};
 use crate::query::{Nothing, Parameters, Query, ReadQuery};
@@ -277,15 +277,19 @@ pub(crate) async fn replay_against(
 }
 
 /// Export the whole journal as JSON lines, to replay it elsewhere.
+///
+/// With `Accept: application/octet-stream` the same lines come as bytes, for clients that know no
+/// type of JSON lines.
 #[utoipa::path(get, path = "/sessions/{id}/journal", tag = "sessions", operation_id = "export_journal",
     params(("id" = schema::SessionId, Path)),
-    responses((status = 200, content((schema::Bytes = "application/x-ndjson")))))]
+    responses((status = 200, content((schema::Bytes = "application/x-ndjson"), (schema::Bytes = "application/octet-stream")))))]
 pub(crate) async fn journal(
     State(app): State<App>,
     SessionPath(id): SessionPath,
     _: Query<Nothing>,
+    AcceptsOctets(octets): AcceptsOctets,
 ) -> Result<Response, Problem> {
     let lines = ops::export_journal(&app.engine, id).await?;
     let pieces = stream::try_unfold(lines, |mut lines| async { Ok(lines.next().await?.map(|piece| (piece, lines))) });
-    Ok(download::streamed(pieces, "application/x-ndjson"))
+    Ok(download::streamed(pieces, if octets { download::OCTETS } else { "application/x-ndjson" }))
 }

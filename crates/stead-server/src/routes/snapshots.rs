@@ -21,7 +21,7 @@ use stead_api::session::snapshot::{Restored, Snapshot, SnapshotRequest};
 #[utoipa::path(post, path = "/sessions/{id}/snapshots", tag = "snapshots", operation_id = "create_snapshot",
     params(("id" = schema::SessionId, Path),
         ("Idempotency-Key" = Option<String>, Header, description = "The same key and body again get the same snapshot.", pattern = "^[!-~]{1,255}$")),
-    request_body = schema::SnapshotRequest,
+    request_body = SnapshotRequest,
     responses((status = 201, body = Snapshot), (status = 409), (status = 422)))]
 pub(crate) async fn create(
     State(app): State<App>,
@@ -33,7 +33,8 @@ pub(crate) async fn create(
 ) -> Result<(StatusCode, Answer<Snapshot>), Problem> {
     let _turn = app.answering.begin(&actor, key.as_deref())?;
     let idempotency = key.map(|key| ops::Idempotency { key, body_hash: body.hash });
-    let made = ops::create_snapshot(&app.engine, &actor, id, body.value.name, idempotency).await?;
+    let name = body.value.name.map(|name| name.0);
+    let made = ops::create_snapshot(&app.engine, &actor, id, name, idempotency).await?;
     Ok((StatusCode::CREATED, Answer(made.into())))
 }
 
