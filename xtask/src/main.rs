@@ -6,6 +6,7 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a chore talks to the person who runs it")]
 
 mod bench;
+mod clients;
 mod compat;
 mod crash;
 mod demo;
@@ -18,6 +19,7 @@ mod hostile_load;
 mod http;
 mod installed;
 mod nightly;
+mod node;
 mod openapi;
 mod process;
 mod python;

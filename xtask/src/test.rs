@@ -7,7 +7,9 @@ use anyhow::Result;
 
 use crate::process::{cargo, run as run_command};
 use crate::steps::{self, Step};
-use crate::{compat, crash, deny, eval_worker, failures, openapi, python, schemathesis, setup, tidy, trees, vendors};
+use crate::{
+    clients, compat, crash, deny, eval_worker, failures, openapi, python, schemathesis, setup, tidy, trees, vendors,
+};
 
 const STEPS: &[Step] = &[
     Step { name: "setup", about: "install missing system packages", run: setup::ensure },
@@ -22,6 +24,7 @@ const STEPS: &[Step] = &[
     Step { name: "openapi", about: "the committed API document is the generated one", run: openapi::check },
     Step { name: "schemathesis", about: "generated requests against a running server", run: schemathesis::check },
     Step { name: "vendors", about: "model requests against the vendors' published types", run: vendors::check },
+    Step { name: "clients", about: "clients that are generated from the API document", run: clients::check },
     Step { name: "compat", about: "other people's clients and conformance tests", run: compat::check },
     Step { name: "crash", about: "kill -9 under load, 20 times", run: crash::check },
     Step { name: "deny", about: "licences, banned crates, sources", run: deny::check },
