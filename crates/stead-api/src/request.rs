@@ -44,9 +44,10 @@ macro_rules! request {
                     let $field = $crate::request::request!(@read $rule fields, $field, $kind);
                     sound &= $field.is_some() || !given;
                 )+
-                let request = (|| Some(Self {
-                    $($field: $crate::request::request!(@value $rule $field $(, $default)?),)+
-                }))();
+                let request = match ($($crate::request::request!(@value $rule $field $(, $default)?),)+) {
+                    ($(Some($field),)+) => Some(Self { $($field),+ }),
+                    _ => None,
+                };
                 if let Some(request) = request.as_ref().filter(|_| sound) {
                     $crate::request::Rules::check(request, &mut fields);
                 }
@@ -100,9 +101,9 @@ macro_rules! request {
     (@read required $fields:ident, $field:ident, $kind:ty) => { $fields.required::<$kind>(stringify!($field)) };
     (@read $rule:ident $fields:ident, $field:ident, $kind:ty) => { $fields.optional::<$kind>(stringify!($field)) };
 
-    (@value required $field:ident) => { $field? };
-    (@value optional $field:ident) => { $field };
-    (@value default $field:ident, $default:expr) => { $field.unwrap_or_else(|| $default) };
+    (@value required $field:ident) => { $field };
+    (@value optional $field:ident) => { Some($field) };
+    (@value default $field:ident, $default:expr) => { Some($field.unwrap_or_else(|| $default)) };
 
     (@schema required $kind:ty) => { <$kind as $crate::request::Kind>::schema() };
     (@schema optional $kind:ty) => { $crate::schema::or_null(<$kind as $crate::request::Kind>::schema()) };
