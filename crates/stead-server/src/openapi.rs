@@ -10,8 +10,8 @@ use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
 use utoipa::openapi::{ComponentsBuilder, InfoBuilder, OpenApi, OpenApiBuilder};
 
 use crate::auth;
-use crate::download::OCTETS;
 use crate::problem::MEDIA_TYPE;
+use crate::respond::download::OCTETS;
 use crate::router;
 use stead_api::schema;
 

@@ -14,7 +14,7 @@ use serde_json::Value;
 use stead_core::parse::{self, Fields, Place, Read};
 
 use crate::app::App;
-use crate::json;
+use crate::extract::json;
 use crate::problem::{Code, Problem};
 use crate::quota::Ticket;
 

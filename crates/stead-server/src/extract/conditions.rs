@@ -5,7 +5,7 @@ use axum::extract::FromRequestParts;
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, header};
 
-use crate::headers::once;
+use crate::extract::headers::once;
 use crate::problem::Problem;
 
 /// Preconditions of a write.

@@ -4,8 +4,8 @@ use axum::extract::FromRequestParts;
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, header};
 
-use crate::download::OCTETS;
 use crate::problem::Problem;
+use crate::respond::download::OCTETS;
 
 /// `Idempotency-Key`: 1 to 255 visible ASCII characters.
 pub(crate) struct IdempotencyKey(pub(crate) Option<String>);

@@ -27,10 +27,10 @@ use tower::ServiceExt as _;
 
 use crate::app::App;
 use crate::config::ServerConfig;
-use crate::connections::{Place, Standing};
 use crate::host::LocalAddress;
+use crate::listener::body_drain::Tracked;
+use crate::listener::connections::{Place, Standing};
 use crate::metrics::Open;
-use crate::unread::Tracked;
 
 /// Silence after which an idle connection is closed during shutdown.
 const PARTING: Duration = Duration::from_millis(250);

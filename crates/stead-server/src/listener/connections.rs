@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio_util::sync::CancellationToken;
 
-use crate::connection::Clocks;
+use crate::listener::connection::Clocks;
 
 /// Number of connections beyond the limit, for open routes only.
 const RESERVE: usize = 64;

@@ -17,7 +17,7 @@ use stead_engine::OpError;
 use stead_engine::ops::TarStream;
 use stead_fs::{Content, ReadSeek};
 
-use crate::conditions::{Part, Wanted};
+use crate::extract::conditions::{Part, Wanted};
 use crate::problem::{Code, Problem};
 
 const CHUNK: usize = 256 * 1024;

@@ -13,7 +13,7 @@ use stead_engine::ops::{ExecNews, ExecReader};
 
 use crate::app::App;
 use crate::metrics::Open;
-use crate::stream_turns::StreamTurn;
+use crate::respond::stream_turns::StreamTurn;
 use crate::wire::IntoWire as _;
 
 struct Reader {

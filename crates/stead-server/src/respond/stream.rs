@@ -19,7 +19,7 @@ use stead_store::StoredEvent;
 
 use crate::app::App;
 use crate::metrics::Open;
-use crate::stream_turns::StreamTurn;
+use crate::respond::stream_turns::StreamTurn;
 use crate::wire::IntoWire as _;
 
 const PAGE: u32 = 256;

@@ -1,5 +1,16 @@
 //! `/sessions`
 
+pub(crate) mod clones;
+pub(crate) mod diff;
+pub(crate) mod digests;
+pub(crate) mod events;
+pub(crate) mod execs;
+pub(crate) mod files;
+pub(crate) mod prompts;
+pub(crate) mod rewind;
+pub(crate) mod runs;
+pub(crate) mod snapshots;
+
 use std::time::Duration;
 
 use axum::Json as Answer;
@@ -15,12 +26,12 @@ use utoipa::IntoParams;
 
 use crate::app::App;
 use crate::auth::Caller;
-use crate::body::{Json, MaybeJson, NoFields};
-use crate::download;
-use crate::headers::{AcceptsOctets, IdempotencyKey};
-use crate::path::SessionPath;
+use crate::extract::body::{Json, MaybeJson, NoFields};
+use crate::extract::headers::{AcceptsOctets, IdempotencyKey};
+use crate::extract::path::SessionPath;
+use crate::extract::query::{Nothing, Parameters, Query, ReadQuery};
 use crate::problem::{Code, Problem};
-use crate::query::{Nothing, Parameters, Query, ReadQuery};
+use crate::respond::download;
 use crate::routes::paging;
 use crate::wire::IntoWire as _;
 use crate::wire::session::shown;

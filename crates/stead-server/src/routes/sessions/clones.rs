@@ -9,11 +9,11 @@ use stead_engine::ops;
 
 use crate::app::App;
 use crate::auth::Caller;
-use crate::body::Json;
-use crate::headers::IdempotencyKey;
-use crate::path::SessionPath;
+use crate::extract::body::Json;
+use crate::extract::headers::IdempotencyKey;
+use crate::extract::path::SessionPath;
+use crate::extract::query::Query;
 use crate::problem::Problem;
-use crate::query::Query;
 use crate::routes::sessions::{Wait, WaitParams};
 use crate::wire::session::shown;
 use stead_api::list::List;

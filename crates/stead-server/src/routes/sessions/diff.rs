@@ -9,11 +9,11 @@ use utoipa::IntoParams;
 
 use crate::app::App;
 use crate::auth::Caller;
-use crate::download;
-use crate::headers::AcceptsPatch;
-use crate::path::SessionPath;
+use crate::extract::headers::AcceptsPatch;
+use crate::extract::path::SessionPath;
+use crate::extract::query::{Parameters, Query, ReadQuery};
 use crate::problem::Problem;
-use crate::query::{Parameters, Query, ReadQuery};
+use crate::respond::download;
 use crate::wire::IntoWire as _;
 use stead_api::file::Diff;
 use stead_api::schema;

@@ -9,10 +9,10 @@ use utoipa::IntoParams;
 
 use crate::app::App;
 use crate::auth::Caller;
-use crate::body::Json;
-use crate::path::SessionPath;
+use crate::extract::body::Json;
+use crate::extract::path::SessionPath;
+use crate::extract::query::{Parameters, Query, ReadQuery};
 use crate::problem::Problem;
-use crate::query::{Parameters, Query, ReadQuery};
 use crate::wire::IntoWire as _;
 use stead_api::digest::{DigestRequest, GenerateRequest, WorkspaceDigest};
 use stead_api::schema;

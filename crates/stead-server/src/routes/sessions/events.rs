@@ -9,13 +9,13 @@ use utoipa::IntoParams;
 
 use crate::app::App;
 use crate::auth::Caller;
-use crate::body::Json;
-use crate::headers::{EventForm, LastEventId};
-use crate::path::SessionPath;
+use crate::extract::body::Json;
+use crate::extract::headers::{EventForm, LastEventId};
+use crate::extract::path::SessionPath;
+use crate::extract::query::{Nothing, Parameters, Query, ReadQuery};
 use crate::problem::Problem;
-use crate::query::{Nothing, Parameters, Query, ReadQuery};
+use crate::respond::stream;
 use crate::routes::paging;
-use crate::stream;
 use crate::wire::IntoWire as _;
 use stead_api::event::{Accepted, Event};
 use stead_api::list::List;

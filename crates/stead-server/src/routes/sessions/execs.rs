@@ -12,12 +12,12 @@ use utoipa::IntoParams;
 
 use crate::app::App;
 use crate::auth::Caller;
-use crate::body::Json;
-use crate::exec_stream;
-use crate::headers::{IdempotencyKey, LastEventId};
-use crate::path::{ExecPath, SessionPath};
+use crate::extract::body::Json;
+use crate::extract::headers::{IdempotencyKey, LastEventId};
+use crate::extract::path::{ExecPath, SessionPath};
+use crate::extract::query::{Nothing, Parameters, Query, ReadQuery};
 use crate::problem::Problem;
-use crate::query::{Nothing, Parameters, Query, ReadQuery};
+use crate::respond::exec_stream;
 use crate::wire::IntoWire as _;
 use stead_api::exec::{Exec, ExecRequest, ResizeRequest, SignalRequest, StdinRequest};
 use stead_api::list::List;

@@ -18,12 +18,12 @@ use utoipa::IntoParams;
 
 use crate::app::App;
 use crate::auth::Caller;
-use crate::conditions::{Required, Wanted};
-use crate::download::{self, Facts};
-use crate::path::{FilePath, SessionPath};
+use crate::extract::conditions::{Required, Wanted};
+use crate::extract::path::{FilePath, SessionPath};
+use crate::extract::query::{Nothing, Parameters, Query, ReadQuery};
+use crate::extract::upload::Upload;
 use crate::problem::Problem;
-use crate::query::{Nothing, Parameters, Query, ReadQuery};
-use crate::upload::Upload;
+use crate::respond::download::{self, Facts};
 use crate::wire::IntoWire as _;
 use stead_api::file::{Directory, Placed};
 use stead_api::schema;

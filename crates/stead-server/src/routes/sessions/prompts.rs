@@ -9,10 +9,10 @@ use stead_engine::ops::{self, DigestName, DigestPart};
 use utoipa::IntoParams;
 
 use crate::app::App;
-use crate::path::SessionPath;
+use crate::extract::path::SessionPath;
+use crate::extract::query::{Parameters, Query, ReadQuery};
 use crate::problem::Problem;
-use crate::query::{Parameters, Query, ReadQuery};
-use crate::routes::digests::DigestParams;
+use crate::routes::sessions::digests::DigestParams;
 use crate::wire::IntoWire as _;
 use stead_api::digest::Prompt;
 use stead_api::schema;

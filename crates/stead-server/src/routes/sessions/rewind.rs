@@ -6,10 +6,10 @@ use stead_engine::ops;
 
 use crate::app::App;
 use crate::auth::Caller;
-use crate::body::Json;
-use crate::path::{FilePath, SessionPath};
+use crate::extract::body::Json;
+use crate::extract::path::{FilePath, SessionPath};
+use crate::extract::query::{Nothing, Query};
 use crate::problem::Problem;
-use crate::query::{Nothing, Query};
 use crate::wire;
 use crate::wire::IntoWire as _;
 use stead_api::schema;

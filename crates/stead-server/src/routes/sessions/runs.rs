@@ -14,11 +14,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::app::App;
 use crate::auth::Caller;
-use crate::body::MaybeJson;
-use crate::headers::IdempotencyKey;
-use crate::path::{RunPath, SessionPath, StepPath};
+use crate::extract::body::MaybeJson;
+use crate::extract::headers::IdempotencyKey;
+use crate::extract::path::{RunPath, SessionPath, StepPath};
+use crate::extract::query::{Nothing, Parameters, Query, ReadQuery};
 use crate::problem::Problem;
-use crate::query::{Nothing, Parameters, Query, ReadQuery};
 use crate::wire::IntoWire as _;
 use crate::wire::run::bound_answer;
 use stead_api::list::List;

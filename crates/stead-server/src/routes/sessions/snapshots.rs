@@ -7,11 +7,11 @@ use stead_engine::ops;
 
 use crate::app::App;
 use crate::auth::Caller;
-use crate::body::{Json, MaybeJson, NoFields};
-use crate::headers::IdempotencyKey;
-use crate::path::{SessionPath, SnapshotPath};
+use crate::extract::body::{Json, MaybeJson, NoFields};
+use crate::extract::headers::IdempotencyKey;
+use crate::extract::path::{SessionPath, SnapshotPath};
+use crate::extract::query::{Nothing, Query};
 use crate::problem::Problem;
-use crate::query::{Nothing, Query};
 use crate::wire;
 use stead_api::list::List;
 use stead_api::schema;
