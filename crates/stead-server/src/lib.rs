@@ -4,8 +4,8 @@
 //! the engine. The handler parses the request and converts the result to its API type. Only
 //! `problem.rs` maps errors to responses, and all have one form. `auth.rs` checks tokens, `host.rs`
 //! checks `Host` and `Origin`, and `quota.rs` limits concurrent requests. `serve.rs` and
-//! `listener/` own sockets and timeouts. `extract/` parses requests, and `respond/` builds responses
-//! that are more than one JSON value.
+//! `listener/` own sockets and timeouts. `extract/` parses requests, and `respond/` builds
+//! responses that are more than one JSON value.
 //!
 //! This crate makes no decision about sessions and stores nothing, so it can be killed at any time.
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 
 use super::{DOCUMENT, LIMIT, Operation, Program, copy, expect_all};
 use crate::process::{command, root, run_within};
@@ -12,8 +12,8 @@ const PACKAGE: &str = "stead_client";
 
 /// Generates and type-checks the client, and returns the program that uses it.
 pub(super) fn generate(folder: &Path, operations: &[Operation]) -> Result<Program> {
+    CLIENTS.ensure()?;
     let interpreter = CLIENTS.program("python");
-    ensure!(interpreter.exists(), "the environment is missing; run `cargo xtask test --only python`");
     let project = folder.join("python");
     std::fs::create_dir_all(&project)?;
     for file in ["use.py", "mypy.ini"] {

@@ -63,8 +63,8 @@ impl Rules for ExecRequest {
     fn restrict(schema: &mut Value) {
         schema["if"] = json!({"required": ["command"], "properties": {"command": {"type": "string"}}});
         schema["then"] = json!({"properties": {"argv": {"type": "null"}}});
-        // The program must not be empty. This is not in the property itself, because generators make
-        // a tuple of `prefixItems`.
+        // The program must not be empty. This is not in the property itself, because generators
+        // make a tuple of `prefixItems`.
         let argv = json!({"type": "array", "prefixItems": [{"type": "string", "minLength": 1}]});
         schema["else"] = json!({"required": ["argv"], "properties": {"argv": argv}});
     }
