@@ -8,7 +8,7 @@ use anyhow::Result;
 use crate::prerequisites::{eval_worker, python, sample_sources, system_packages};
 use crate::process::{cargo, run as run_command};
 use crate::steps::{self, Step, failure_report};
-use crate::third_party::{compat, schemathesis, vendor_types};
+use crate::third_party::{clients, compat, schemathesis, vendor_types};
 use crate::{crash, deny, openapi, tidy};
 
 const STEPS: &[Step] = &[
@@ -24,6 +24,7 @@ const STEPS: &[Step] = &[
     Step { name: "openapi", about: "the committed API document is the generated one", run: openapi::check },
     Step { name: "schemathesis", about: "generated requests against a running server", run: schemathesis::check },
     Step { name: "vendors", about: "model requests against the vendors' published types", run: vendor_types::check },
+    Step { name: "clients", about: "clients that are generated from the API document", run: clients::check },
     Step { name: "compat", about: "other people's clients and conformance tests", run: compat::check },
     Step { name: "crash", about: "kill -9 under load, 20 times", run: crash::check },
     Step { name: "deny", about: "licences, banned crates, sources", run: deny::check },

@@ -2,11 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use stead_core::digest::{DigestOrigin, DigestScope};
-use stead_core::parse::{FieldPath, Fields, Read};
+use stead_core::digest::{BODY_CHARS, DEFAULT_SUMMARY, DigestOrigin, DigestScope, DigestText, SUMMARY_CHARS};
 use stead_core::{Name, Timestamp};
 use utoipa::ToSchema;
 
+use crate::request::{Rules, Text, request};
 use crate::schema;
 
 /// Source of a digest: the session's own (`session`), the one for all sessions (`global`), or
@@ -61,19 +61,37 @@ pub struct WorkspaceDigest {
     pub set_at: Option<Timestamp>,
 }
 
-/// Body of a request to generate a digest. `scope` defaults to `session`.
-pub struct GenerateRequest {
-    pub scope: DigestScope,
-}
-
-impl Read for GenerateRequest {
-    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
-        let mut fields = Fields::of(value, at)?;
-        let scope = fields.or("scope", DigestScope::Session);
-        fields.done();
-        Some(Self { scope })
+request! {
+    /// Body of `PUT /sessions/{id}/digest`.
+    DigestRequest {
+        /// Full text as Markdown.
+        required body: Text<1, BODY_CHARS>,
+        /// Short text that a prompt contains by default.
+        default(Text(DEFAULT_SUMMARY.to_owned())) summary: Text<1, SUMMARY_CHARS>,
+        /// `session` sets the digest of this session, `global` that of every session of its project
+        /// or repository.
+        default(DigestScope::Session) scope: DigestScope,
     }
 }
+
+impl Rules for DigestRequest {}
+
+impl From<DigestRequest> for DigestText {
+    fn from(request: DigestRequest) -> Self {
+        Self { summary: request.summary.0, body: request.body.0, scope: request.scope }
+    }
+}
+
+request! {
+    /// Body of `POST /sessions/{id}/digest:generate`.
+    GenerateRequest {
+        /// `session` sets the digest of this session, `global` that of every session of its project
+        /// or repository.
+        default(DigestScope::Session) scope: DigestScope,
+    }
+}
+
+impl Rules for GenerateRequest {}
 
 /// A text for an agent about its workspace.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]

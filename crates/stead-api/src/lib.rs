@@ -15,6 +15,7 @@ pub mod image;
 pub mod list;
 pub mod problem;
 pub mod provider;
+pub mod request;
 pub mod run;
 pub mod schema;
 pub mod session;

@@ -1,13 +1,15 @@
 //! Runs of a session, their steps and their tool calls.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 use stead_core::content::SnapshotRef;
 use stead_core::content::materialize::Sizes;
-use stead_core::content::run::RunStatus;
+use stead_core::content::run::{self, RunStatus};
+use stead_core::parse::{FieldPath, Fields, Read};
 use stead_core::{RunId, Timestamp};
 use utoipa::ToSchema;
 
+use crate::request::{Kind, Rules, Text, request};
 use crate::schema;
 use crate::tool::ToolError;
 
@@ -43,6 +45,72 @@ pub struct Run {
     pub snapshot: Option<SnapshotRef>,
 }
 
+request! {
+    /// Body of `POST /sessions/{id}/runs/{run}/complete`, `/fail` and `/cancel`.
+    EndRequest {
+        /// Code for programs.
+        optional code: Text<1, 128>,
+        /// Explanation for people.
+        optional detail: Text<0, 65_536>,
+        /// Other name of `detail`. Give one of them.
+        optional reason: Text<0, 65_536>,
+    }
+}
+
+impl Rules for EndRequest {
+    fn check(&self, fields: &mut Fields<'_, '_>) {
+        if self.detail.is_some() && self.reason.is_some() {
+            fields.fail("reason", "says the same as detail: give one of them");
+        }
+    }
+
+    fn restrict(schema: &mut Value) {
+        schema["if"] = json!({"properties": {"detail": {"type": "null"}}});
+        schema["else"] = json!({"properties": {"reason": {"type": "null"}}});
+    }
+}
+
+request! {
+    /// Body of `POST /sessions/{id}/runs/{run}/tool-calls`: a tool call of the model.
+    CallRequest {
+        /// Name of the tool as the model called it.
+        required name: Text<1, 128>,
+        /// Arguments of the call. Absent for none.
+        optional arguments: Arguments,
+        /// The model's id of the call.
+        optional call_id: Text<1, 256>,
+    }
+}
+
+impl Rules for CallRequest {}
+
+impl From<CallRequest> for run::CallRequest {
+    fn from(request: CallRequest) -> Self {
+        let arguments = Value::Object(request.arguments.unwrap_or_default().0);
+        Self { name: request.name.0, arguments, call_id: request.call_id.map(|id| id.0) }
+    }
+}
+
+/// Arguments of a tool call. The tool validates them.
+#[derive(Clone, PartialEq, Default, Serialize)]
+#[serde(transparent)]
+pub struct Arguments(pub Map<String, Value>);
+
+impl Read for Arguments {
+    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
+        match value {
+            Value::Object(fields) => Some(Self(fields)),
+            _ => at.fail("expected an object"),
+        }
+    }
+}
+
+impl Kind for Arguments {
+    fn schema() -> Value {
+        json!({"type": "object"})
+    }
+}
+
 /// Format of a model request: Stead's own (`neutral`, the default), Anthropic Messages
 /// (`anthropic`) or OpenAI Chat Completions (`openai`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
@@ -75,7 +143,7 @@ pub struct Step {
     /// Format of `request`.
     pub format: Format,
     /// Request body to send to the model.
-    #[schema(value_type = Object)]
+    #[schema(value_type = schema::ModelRequest)]
     pub request: Value,
 }
 

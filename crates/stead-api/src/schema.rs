@@ -7,15 +7,19 @@
 
 mod config;
 mod content;
-mod digest;
+mod example;
 mod exec;
 mod file;
+mod network;
 mod policy;
 mod registry;
-mod request;
+mod run;
+mod session;
 mod state;
 #[cfg(test)]
 mod tests;
+
+pub use example::example;
 
 use std::borrow::Cow;
 
@@ -44,7 +48,7 @@ macro_rules! schemas {
             }
         )+
 
-        pub fn all() -> Vec<(Cow<'static, str>, Value)> {
+        fn hand_written() -> Vec<(Cow<'static, str>, Value)> {
             vec![$((<$name as ToSchema>::name(), $json)),+]
         }
     };
@@ -56,65 +60,109 @@ schemas! {
     ProblemCode = words(crate::problem::Code::ALL.iter().map(|code| code.as_str()));
     Resource = words(stead_core::Resource::ALL.iter().map(|word| word.as_str()));
     SessionStatus = words(stead_core::Status::ALL.iter().map(|word| word.as_str()));
-    SessionId = json!({"type": "string", "pattern": "^ses_[0-7][0-9a-hjkmnp-tv-z]{25}$"});
-    SnapshotId = json!({"type": "string", "pattern": "^snap_[0-7][0-9a-hjkmnp-tv-z]{25}$"});
-    ExecId = json!({"type": "string", "pattern": "^exec_[0-7][0-9a-hjkmnp-tv-z]{25}$"});
+    SessionId = id("ses");
+    SnapshotId = id("snap");
+    ExecId = id("exec");
+    RunId = id("run");
     Digest = json!({"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"});
     Timestamp = json!({"type": "string", "format": "date-time", "description": "RFC 3339, UTC."});
     Env = registry::env();
     RepositoryUrl = text("https, ssh, user@host:path, http, file or an absolute path; without credentials.", policy::URL, 2048);
     GitRef = text("A branch, tag or commit.", policy::GIT_REF, 255);
     WorkspacePolicy = policy::workspace_policy();
+    PolicyKind = words(stead_core::policy::PolicyKind::ALL.iter().map(|word| word.as_str()));
+    GitPolicy = policy::git();
+    MountPolicy = policy::mount();
+    EmptyPolicy = policy::empty();
+    BundlePolicy = policy::bundle();
+    BundleSource = policy::bundle_source();
+    MountMode = words(stead_core::policy::MountMode::ALL.iter().map(|word| word.as_str()));
     ToolName = words(stead_core::tool::ToolName::ALL.iter().map(|word| word.as_str()));
     ProviderName = words(stead_core::config::ProviderName::ALL.iter().map(|word| word.as_str()));
     ResourceLimits = config::resource_limits();
-    Network = config::network();
+    RepoSource = config::repo_source();
+    HostMount = config::mount();
+    GitSettings = config::git_settings();
+    ToolLimits = config::tool_limits();
+    OnSetupFailure = words(stead_core::config::OnSetupFailure::ALL.iter().map(|word| word.as_str()));
+    Rewind = config::rewind();
+    Points = words(stead_core::rewind::CheckpointCost::ALL.iter().map(|word| word.as_str()));
     WorkspaceConfig = config::workspace_config();
+    Network = network::network();
+    NetworkPhase = network::phase();
+    NetworkMode = words(stead_core::network::NetworkMode::ALL.iter().map(|word| word.as_str()));
+    NetworkRule = network::rule();
+    DetailedNetworkRule = network::detailed_rule();
+    RuleProtocol = words(stead_core::network::RuleProtocol::ALL.iter().map(|word| word.as_str()));
+    AgentTypeDeclaration = registry::agent_type_declaration();
     AgentCapabilities = registry::agent_capabilities();
+    SandboxCapabilities = registry::sandbox_capabilities();
+    Side = words(stead_core::registry::Side::ALL.iter().map(|word| word.as_str()));
+    Project = registry::project();
+    Platform = registry::platform();
+    PlatformDefaults = registry::platform_defaults();
     ContentBinding = registry::content_binding();
     ContentConfig = content::content_config();
-    RunDefaults = content::run_defaults();
+    ContentOperation = words(stead_core::content::binding::ContentOperation::ALL.iter().map(|word| word.as_str()));
+    ToolBinding = content::tool_binding();
+    ContentToolBinding = content::content_tool_binding();
+    McpToolBinding = content::mcp_tool_binding();
+    BoundTool = content::bound_tool();
+    BoundContent = content::bound_content();
+    BoundMcpTool = content::bound_mcp_tool();
+    BindableOperation = words(["list", "read"]);
+    Adapter = words(stead_core::content::binding::Adapter::ALL.iter().map(|word| word.as_str()));
+    McpServer = content::mcp_server();
     ContentRef = json!({"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}@[1-9][0-9]{0,14}$"});
     ContentPath = content::path();
     ContentFiles = content::files();
     EventRequest = content::event_request();
-    Message = content::message();
-    RunId = json!({"type": "string", "pattern": "^run_[0-7][0-9a-hjkmnp-tv-z]{25}$"});
+    WorkspaceSyncRequest = content::sync_request();
+    WorkspaceApplyRequest = content::apply_request();
+    SyncTarget = content::sync_target();
+    ApplyMode = words(stead_core::content::event::ApplyMode::ALL.iter().map(|word| word.as_str()));
     RunStatus = words(stead_core::content::run::RunStatus::ALL.iter().map(|word| word.as_str()));
-    RunRequest = content::run_request();
-    StepRequest = content::step_request();
-    EndRequest = content::end_request();
-    CallRequest = content::call_request();
+    RunDefaults = run::run_defaults();
+    RunRequest = run::run_request();
+    StepRequest = run::step_request();
+    ToolChoice = run::tool_choice();
+    ToolChoiceMode = words(["auto", "none", "required"]);
+    NamedTool = run::named_tool();
+    ResponseFormat = run::response_format();
+    ResponseFormatType = words(["text", "json_object", "json_schema"]);
+    ReasoningEffort = words(stead_core::content::options::ReasoningEffort::ALL.iter().map(|word| word.as_str()));
+    Message = run::message();
+    MessageRole = words(stead_core::content::message::Role::ALL.iter().map(|word| word.as_str()));
+    MessagePart = run::part();
+    TextPart = run::text_part();
+    ImagePart = run::image_part();
+    ImageType = run::image_type();
+    ModelToolCall = run::model_tool_call();
+    ModelRequest = json!({"type": "object", "description": "Body of a request to a model. Its form depends on `format`."});
     SnapshotRef = content::snapshot_ref();
-    Sizes = content::sizes();
+    Sizes = run::sizes();
     Count = whole(1, MAX_WHOLE);
     Flag = words(["0", "1"]);
     SchemaName = words(stead_core::content::schema::SCHEMAS.iter().map(|(name, _)| *name));
     JsonSchema = json!({"type": "object", "description": "A JSON Schema."});
-    AgentTypeDeclaration = registry::agent_type_declaration();
-    Project = registry::project();
-    Platform = registry::platform();
-    Task = request::task();
-    TaskContext = request::task_context();
-    SessionRequest = request::session_request();
+    SessionRequest = session::session_request();
+    Task = session::task();
+    TaskContext = session::task_context();
+    Metadata = json!({"type": "object", "description": "Any JSON object of at most 16 KiB. The server stores it with the session."});
     ToolArguments = json!({"type": "object", "description": "The tool's arguments: GET /api/v1/tools gives the schema of each."});
-    SnapshotRequest = file::snapshot_request();
-    CloneRequest = file::clone_request();
-    RewindRequest = file::rewind_request();
-    Points = words(stead_core::rewind::CheckpointCost::ALL.iter().map(|word| word.as_str()));
-    ExecRequest = exec::exec_request();
+    Isolation = words(["none", "full"]);
     ExecStatus = words(stead_core::exec::ExecStatus::ALL.iter().map(|word| word.as_str()));
-    TerminalSize = exec::terminal_size();
-    StdinRequest = exec::stdin_request();
-    SignalRequest = exec::signal_request();
+    UnreadOutput = words(stead_core::exec::Unread::ALL.iter().map(|word| word.as_str()));
+    Encoding = words(["utf8", "base64"]);
+    SignalName = exec::signal_name();
     StreamedOutput = exec::streamed_output();
-    DigestRequest = digest::digest_request();
-    GenerateRequest = digest::generate_request();
+    OutputStream = exec::output_stream();
     DigestScope = words(["session", "global"]);
     DigestPart = words(["summary", "body"]);
     PromptForm = words(["json", "markdown"]);
     FilePath = file::path();
     Bytes = json!({"type": "string", "format": "binary"});
+    PatchText = json!({"type": "string", "description": "A patch for `git apply`."});
     EntityTag = json!({"type": "string", "pattern": "^[!-+\\--~]{1,200}$", "description": "A content hash in quotes, or *."});
     AnyTag = words(["*"]);
     TarForm = words(["tar"]);
@@ -127,13 +175,44 @@ schemas! {
     ToolResult = json!({"description": "Result of the tool. Its form depends on the tool."});
 }
 
+/// Returns every hand-written schema and the schema of every request, by name.
+pub fn all() -> Vec<(Cow<'static, str>, Value)> {
+    /// Names and schemas of requests that are types of their own.
+    macro_rules! requests {
+        ($($name:ty),+ $(,)?) => { [$((<$name as ToSchema>::name(), <$name>::json_schema())),+] };
+    }
+    let requests = requests![
+        crate::exec::ExecRequest,
+        crate::exec::ResizeRequest,
+        crate::exec::SignalRequest,
+        crate::exec::StdinRequest,
+        crate::digest::DigestRequest,
+        crate::digest::GenerateRequest,
+        crate::run::CallRequest,
+        crate::run::EndRequest,
+        crate::session::rewind::RewindRequest,
+        crate::session::snapshot::CloneRequest,
+        crate::session::snapshot::SnapshotRequest,
+    ];
+    hand_written().into_iter().chain(requests).collect()
+}
+
+fn id(prefix: &str) -> Value {
+    json!({"type": "string", "pattern": format!("^{prefix}_[0-7][0-9a-hjkmnp-tv-z]{{25}}$")})
+}
+
 /// Returns a reference to a named schema.
-fn named(name: &str) -> Value {
+pub(crate) fn named(name: &str) -> Value {
     json!({"$ref": format!("#/components/schemas/{name}")})
 }
 
 /// Returns a schema that also accepts `null`. `null` means the same as an absent field.
-fn or_null(schema: Value) -> Value {
+pub(crate) fn or_null(schema: Value) -> Value {
+    if let Some(Value::Array(variants)) = schema.get("anyOf") {
+        let mut variants = variants.clone();
+        variants.push(absent());
+        return json!({"anyOf": variants});
+    }
     match schema.get("type").and_then(Value::as_str).map(str::to_owned) {
         Some(kind) if schema.get("enum").is_none() => {
             let mut schema = schema;
@@ -144,7 +223,7 @@ fn or_null(schema: Value) -> Value {
     }
 }
 
-fn words<'a>(words: impl IntoIterator<Item = &'a str>) -> Value {
+pub(crate) fn words<'a>(words: impl IntoIterator<Item = &'a str>) -> Value {
     json!({"type": "string", "enum": words.into_iter().collect::<Vec<_>>()})
 }
 
@@ -153,7 +232,7 @@ fn text(description: &str, pattern: &str, max: u64) -> Value {
 }
 
 /// Text without NUL characters.
-fn free_text(min: u64, max: Option<u64>) -> Value {
+pub(crate) fn free_text(min: u64, max: Option<u64>) -> Value {
     let mut schema = json!({"type": "string", "pattern": "^[^\\u0000]*$"});
     if min > 0 {
         schema["minLength"] = min.into();
@@ -164,22 +243,22 @@ fn free_text(min: u64, max: Option<u64>) -> Value {
     schema
 }
 
-fn whole(min: u64, max: u64) -> Value {
+pub(crate) fn whole(min: u64, max: u64) -> Value {
     json!({"type": "integer", "minimum": min, "maximum": max})
 }
 
 /// Maximum integer. JSON parsers that use doubles still read it exactly.
-const MAX_WHOLE: u64 = 1 << 53;
+pub(crate) const MAX_WHOLE: u64 = 1 << 53;
 
-fn flag() -> Value {
+pub(crate) fn flag() -> Value {
     json!({"type": "boolean"})
 }
 
 /// Pattern of Base64 with padding.
-const BASE64: &str = "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$";
+pub(crate) const BASE64: &str = "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$";
 
 /// Returns the schema of an object with exactly these fields.
-fn object(required: &[&str], fields: Value) -> Value {
+pub(crate) fn object(required: &[&str], fields: Value) -> Value {
     let mut schema = json!({"type": "object", "properties": fields, "additionalProperties": false});
     if !required.is_empty() {
         schema["required"] = json!(required);
@@ -187,6 +266,71 @@ fn object(required: &[&str], fields: Value) -> Value {
     schema
 }
 
-fn list(items: Value) -> Value {
+pub(crate) fn list(items: Value) -> Value {
     json!({"type": "array", "items": items})
+}
+
+/// Adds a description to a schema.
+pub(crate) fn described(description: &str, mut schema: Value) -> Value {
+    schema["description"] = sentence(description).into();
+    schema
+}
+
+/// Joins the lines of a doc comment.
+pub(crate) fn sentence(comment: &str) -> String {
+    comment.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Adds the value that an absent field has.
+pub(crate) fn defaulted(mut schema: Value, default: &impl serde::Serialize) -> Value {
+    schema["default"] = json!(default);
+    schema
+}
+
+/// Sets the default of each property to the value that the parser gives an absent field. Objects
+/// get none: the properties of their own schema have defaults, and client generators refuse an
+/// object as a default. `null` is no default, because it means the same as absent.
+fn with_defaults(mut schema: Value, absent: &impl serde::Serialize) -> Value {
+    let absent = json!(absent);
+    for (name, property) in schema["properties"].as_object_mut().into_iter().flatten() {
+        let default = absent.get(name).filter(|default| !default.is_null() && !default.is_object());
+        if let Some(default) = default {
+            property["default"] = default.clone();
+        }
+    }
+    schema
+}
+
+/// Builds the properties of an object: a name, a description, a schema, and a default after `=>`.
+macro_rules! properties {
+    ($($name:literal: $description:literal, $schema:expr $(=> $default:expr)?;)+) => {{
+        let mut properties = serde_json::Map::new();
+        $(
+            let property = $crate::schema::described($description, $schema);
+            $(let property = $crate::schema::defaulted(property, &$default);)?
+            properties.insert($name.to_owned(), property);
+        )+
+        serde_json::Value::Object(properties)
+    }};
+}
+use properties;
+
+/// Returns a union of objects that a property with a constant value tells apart.
+fn tagged(tag: &str, variants: &[(&str, &str)]) -> Value {
+    let mapping: serde_json::Map<String, Value> =
+        variants.iter().map(|(word, name)| ((*word).to_owned(), named(name)["$ref"].clone())).collect();
+    json!({
+        "oneOf": variants.iter().map(|(_, name)| named(name)).collect::<Vec<_>>(),
+        "discriminator": {"propertyName": tag, "mapping": mapping},
+    })
+}
+
+/// A property with one possible value.
+fn constant(word: &str) -> Value {
+    json!({"type": "string", "const": word})
+}
+
+/// The schema of a field that must be absent or `null`.
+fn absent() -> Value {
+    json!({"type": "null"})
 }

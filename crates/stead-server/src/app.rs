@@ -9,7 +9,7 @@ use crate::answering::Answering;
 use crate::config::ServerConfig;
 use crate::metrics::Metrics;
 use crate::quota::Quotas;
-use crate::stream_turns::StreamTurns;
+use crate::respond::stream_turns::StreamTurns;
 
 #[derive(Clone)]
 pub(crate) struct App {

@@ -17,8 +17,8 @@ use stead_core::{Actor, Resource, SessionId};
 use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
 
 use crate::app::App;
-use crate::connection::Clocks;
-use crate::connections::Standing;
+use crate::listener::connection::Clocks;
+use crate::listener::connections::Standing;
 use crate::problem::{Code, Problem};
 
 /// Paths that require no token.

@@ -10,8 +10,8 @@ use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
 use utoipa::openapi::{ComponentsBuilder, InfoBuilder, OpenApi, OpenApiBuilder};
 
 use crate::auth;
-use crate::download::OCTETS;
 use crate::problem::MEDIA_TYPE;
+use crate::respond::download::OCTETS;
 use crate::router;
 use stead_api::schema;
 
@@ -47,6 +47,7 @@ fn build() -> Value {
         document["components"]["schemas"][name.as_ref()] = schema;
     }
     if let Some(schemas) = document["components"]["schemas"].as_object_mut() {
+        schemas.values_mut().for_each(lift_descriptions);
         for (name, list) in schemas.iter_mut() {
             // utoipa inlines the item schema into each list. Use a reference instead, so that the
             // document defines it once.
@@ -67,6 +68,18 @@ fn build() -> Value {
     link(&mut document, "/api/v1/sessions");
     link(&mut document, "/api/v1/agent-types");
     document
+}
+
+/// Moves the description of a property that may be `null` from its alternative to the property,
+/// where readers and generators look for it.
+fn lift_descriptions(schema: &mut Value) {
+    for (_, property) in schema.get_mut("properties").and_then(Value::as_object_mut).into_iter().flatten() {
+        let alternatives = property.get_mut("oneOf").and_then(Value::as_array_mut).into_iter().flatten();
+        let lifted = alternatives.filter_map(Value::as_object_mut).find_map(|one| one.remove("description"));
+        if let (Some(description), Some(property)) = (lifted, property.as_object_mut()) {
+            property.entry("description").or_insert(description);
+        }
+    }
 }
 
 /// Adds links that connect the id in a create response with the `{id}` of the paths below it.
@@ -93,6 +106,7 @@ fn complete(path: &str, method: &str, operation: &mut Value) {
     operation["security"] = if open { json!([]) } else { json!([{"bearer": []}]) };
     for parameter in operation.get_mut("parameters").and_then(Value::as_array_mut).into_iter().flatten() {
         without_null(parameter);
+        describe(path, parameter);
     }
     let mut statuses = vec!["400", "403", "500", "503"];
     if !open {
@@ -109,6 +123,16 @@ fn complete(path: &str, method: &str, operation: &mut Value) {
         if body["content"].get(OCTETS).is_some() {
             // An empty body is a valid upload.
             body["required"] = false.into();
+            // The other uploads are archives, which text cannot show.
+            if path.ends_with("/files/{path}") || path.ends_with("/blobs") {
+                body["content"][OCTETS]["example"] = "print('hello')\n".into();
+            }
+        }
+        if let Some(json) = body["content"].get_mut("application/json") {
+            let name = json["schema"]["$ref"].as_str().and_then(|place| place.rsplit('/').next());
+            if let Some(example) = name.and_then(schema::example) {
+                json["example"] = example;
+            }
         }
         statuses.extend(["408", "413", "415"]);
     }
@@ -132,6 +156,40 @@ fn complete(path: &str, method: &str, operation: &mut Value) {
         limited["headers"]["Retry-After"] = json!({"schema": {"type": "integer", "minimum": 0}});
     }
     responses.sort_keys();
+}
+
+/// Describes a parameter whose meaning follows from its name and its place in the path.
+fn describe(path: &str, parameter: &mut Value) {
+    if parameter["description"].as_str().is_some_and(|text| !text.is_empty()) {
+        return;
+    }
+    let described = match parameter["name"].as_str().unwrap_or_default() {
+        "id" if path.starts_with("/api/v1/sessions") => "Id of the session.",
+        "id" if path.starts_with("/api/v1/agent-types") => "Id of the agent type.",
+        "id" => "Id of the project.",
+        "exec" => "Id of the exec.",
+        "run" => "Id of the run.",
+        "step" => "Number of the step, counted from 1.",
+        "snap" => "Id of the snapshot.",
+        "tool" => "Name of the tool.",
+        "digest" => "Hash of the blob.",
+        "schema" => "Name of the schema.",
+        "name" if path.starts_with("/api/v1/images") => "Name of the image.",
+        "name" => "Name of the content.",
+        "v" => "Version of the content.",
+        "path" if path.starts_with("/api/v1/content") => "Path of the file in the content.",
+        "path" => "Path below the workspace's root; slashes stay as they are.",
+        "Range" => "Part of the bytes to return, such as `bytes=0-1023`.",
+        "If-Range" => "Hash of the version that `Range` refers to. For another version the whole file is returned.",
+        "If-Match" => "Hash that the file must have, in quotes. Otherwise the response is 412.",
+        "If-None-Match" if matches!(parameter["schema"]["$ref"].as_str(), Some("#/components/schemas/AnyTag")) => {
+            "`*` to write only if there is no file. Otherwise the response is 412."
+        }
+        "If-None-Match" => "Hash of a version that the client has. If it is current, the response is 304.",
+        "Idempotency-Key" => "The same key and body again get the same result.",
+        _ => return,
+    };
+    parameter["description"] = described.into();
 }
 
 /// Removes `null` from the types of a parameter. `Option` in a handler's type means that the

@@ -26,7 +26,7 @@ use stead_fs::archive::ArchiveError;
 use stead_providers::{ExecError, ImageError, OperateError};
 use stead_store::{BlobError, StoreError};
 
-use crate::upload;
+use crate::extract::upload;
 
 /// A problem together with the data for its response headers.
 #[derive(Debug, Clone)]

@@ -14,7 +14,7 @@ use stead_core::SessionId;
 use tracing::Instrument as _;
 
 use crate::auth::Caller;
-use crate::headers;
+use crate::extract::headers;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");

@@ -11,9 +11,9 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::app::App;
+use crate::routes::sessions::{self, clones, diff, digests, events, execs, files, prompts, rewind, runs, snapshots};
 use crate::routes::{
-    agent_types, audit, blobs, clones, content, diff, digests, events, execs, files, health, images, platform, pool,
-    projects, prompts, providers, rewind, runs, sessions, snapshots, tools, usage,
+    agent_types, audit, blobs, content, health, images, platform, pool, projects, providers, tools, usage,
 };
 use crate::{auth, host, mcp, openapi, problem, quota, request_log};
 

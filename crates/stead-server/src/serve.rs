@@ -17,12 +17,12 @@ use tokio::task::JoinSet;
 use crate::answering::Answering;
 use crate::app::App;
 use crate::config::ServerConfig;
-use crate::connection;
-use crate::connections::Connections;
+use crate::listener::connection;
+use crate::listener::connections::Connections;
 use crate::metrics::Metrics;
 use crate::quota::Quotas;
+use crate::respond::stream_turns::StreamTurns;
 use crate::router;
-use crate::stream_turns::StreamTurns;
 
 /// Pause before the next accept when the process has no file descriptor left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);

@@ -10,8 +10,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde::de::IgnoredAny;
 use serde_json::json;
 use stead_api::Exec;
-use stead_api::exec::ExecFailure;
-use stead_core::exec::ExecStatus;
+use stead_api::exec::{ExecFailure, ExecRequest, Input, Pty, ResizeRequest};
+use stead_api::request::Whole;
+use stead_core::env::Env;
+use stead_core::exec::{ExecStatus, Unread};
 
 use crate::client::{Client, ExecNews, exec_path, follow_exec, segment, stdin_body};
 use crate::failure::Failure;
@@ -55,11 +57,17 @@ pub(crate) fn run(
     show: Show,
 ) -> Result<Ended, Failure> {
     let piped = !std::io::stdin().is_terminal();
-    let mut body = json!({"argv": argv, "background": true, "unread": "wait", "stdin": piped});
+    let mut body = ExecRequest {
+        background: true,
+        unread: Unread::Wait,
+        stdin: Input::Open(piped),
+        ..ExecRequest::argv(argv.to_owned())
+    };
     if mode == Mode::Terminal {
-        let (rows, columns) = raw_terminal::size();
-        body["pty"] = json!({"rows": rows, "columns": columns});
-        body["env"] = json!({"TERM": std::env::var("TERM").unwrap_or_else(|_| "xterm".to_owned())});
+        body.pty = Pty::Sized(terminal_size());
+        let mut env = Env::default();
+        env.set("TERM", std::env::var("TERM").unwrap_or_else(|_| "xterm".to_owned()));
+        body.env = Some(env);
     }
     let key = uuid::Uuid::now_v7().to_string();
     let path = format!("/sessions/{}/execs", segment(session));
@@ -69,10 +77,13 @@ pub(crate) fn run(
 
 /// Attaches to a command that already runs on a terminal, and resizes it to this one.
 pub(crate) fn come_back(client: Arc<Client>, session: &str, exec: &str) -> Result<Ended, Failure> {
-    let (rows, columns) = raw_terminal::size();
-    let size = json!({"rows": rows, "columns": columns});
-    client.post::<IgnoredAny>(&format!("{}/resize", exec_path(session, exec)), &size)?;
+    client.post::<IgnoredAny>(&format!("{}/resize", exec_path(session, exec)), &terminal_size())?;
     stay(client, session, exec, Mode::Terminal, Show::Live)
+}
+
+fn terminal_size() -> ResizeRequest {
+    let (rows, columns) = raw_terminal::size();
+    ResizeRequest { rows: Whole(rows.into()), columns: Whole(columns.into()) }
 }
 
 /// Attaches to a running command.
@@ -193,10 +204,7 @@ fn signals(client: Arc<Client>, path: String, mode: Mode) -> Result<(), Failure>
                         ("signal", json!({"signal": if interrupts < PATIENCE { "INT" } else { "KILL" }}))
                     }
                     _ = terminate.recv() => ("signal", json!({"signal": "TERM"})),
-                    _ = window.recv() => {
-                        let (rows, columns) = raw_terminal::size();
-                        ("resize", json!({"rows": rows, "columns": columns}))
-                    }
+                    _ = window.recv() => ("resize", json!(terminal_size())),
                 };
                 if what == "resize" && mode == Mode::Pipes {
                     continue;

@@ -72,6 +72,9 @@ impl Operation<'_> {
         self.write_parameters(page);
         if let Some(content) = self.body["requestBody"]["content"].as_object() {
             let _ = write!(page, "\nBody: {}\n", forms(content));
+            if let Some(example) = content.get("application/json").and_then(|form| form.get("example")) {
+                let _ = write!(page, "\n```json\n{example}\n```\n");
+            }
         }
         page.push_str("\n| status | |\n|---|---|\n");
         // All errors have the same form, so they share one row.
@@ -121,8 +124,11 @@ fn write_schema(page: &mut String, name: &str, schema: &Value) {
     page.push_str("| field | type | |\n|---|---|---|\n");
     for (field, schema) in fields {
         let star = if required.contains(&field.as_str()) { "" } else { "?" };
-        let _ =
-            writeln!(page, "| `{field}`{star} | {} | {} |", cell(&kind(schema)), cell(text(&schema["description"])));
+        let mut said = text(&schema["description"]).to_owned();
+        if let Some(default) = schema.get("default") {
+            let _ = write!(said, " Default: `{default}`.");
+        }
+        let _ = writeln!(page, "| `{field}`{star} | {} | {} |", cell(&kind(schema)), cell(&said));
     }
 }
 
@@ -205,6 +211,7 @@ mod tests {
             "info": {"title": "Stead", "version": "1"},
             "paths": {"/x/{id}": {"get": {
                 "tags": ["things"], "summary": "Shows it.", "security": [{"bearer": []}],
+                "requestBody": {"content": {"application/json": {"schema": {"type": "object"}, "example": {"a": 1}}}},
                 "parameters": [{"name": "id", "in": "path", "required": true, "schema": {"$ref": "#/components/schemas/Id"}}],
                 "responses": {"200": {"description": "Done.", "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Thing"}}}},
                     "404": {"description": "no"}},
@@ -212,7 +219,7 @@ mod tests {
             "components": {"schemas": {
                 "Thing": {"type": "object", "required": ["id"], "properties": {
                     "id": {"$ref": "#/components/schemas/Id"},
-                    "tags": {"type": ["array", "null"], "items": {"type": "string"}, "description": "a | b"}}},
+                    "tags": {"type": ["array", "null"], "items": {"type": "string"}, "description": "a | b", "default": ["x"]}}},
                 "Id": {"type": "string", "description": "Its name."},
             }},
         });
@@ -221,12 +228,14 @@ mod tests {
             "* [things](#things): 1",
             "### GET `/x/{id}`",
             "Shows it.",
+            "Body: object",
+            "{\"a\":1}",
             "| `id` | path | [Id](#schema-id) |  |",
             "| 200 | Done. [Thing](#schema-thing) |",
             "| 404 | [Problem](#schema-problem) |",
             "### Thing",
             "| `id` | [Id](#schema-id) |  |",
-            "| `tags`? | list of string | a \\| b |",
+            "| `tags`? | list of string | a \\| b Default: `[\"x\"]`. |",
         ] {
             assert!(page.lines().any(|other| other == line), "{line}\n{page}");
         }

@@ -3,6 +3,7 @@
 
 pub(crate) mod cargo_tools;
 pub(crate) mod eval_worker;
+pub(crate) mod node;
 pub(crate) mod python;
 pub(crate) mod sample_sources;
 pub(crate) mod system_packages;

@@ -18,6 +18,10 @@ pub(crate) const API: Environment = Environment { folder: "venv", requirements: 
 pub(crate) const COMPAT: Environment =
     Environment { folder: "venv-compat", requirements: "tests/compat/requirements.txt" };
 
+/// The environment of the `clients` step.
+pub(crate) const CLIENTS: Environment =
+    Environment { folder: "venv-clients", requirements: "tests/clients/requirements.txt" };
+
 impl Environment {
     fn path(&self) -> PathBuf {
         cache().join(self.folder)
@@ -50,5 +54,6 @@ impl Environment {
 /// The `python` step.
 pub(crate) fn ensure() -> Result<()> {
     API.ensure()?;
-    COMPAT.ensure()
+    COMPAT.ensure()?;
+    CLIENTS.ensure()
 }

@@ -11,16 +11,18 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
+use crate::prerequisites::node::Packages;
 use crate::prerequisites::python::COMPAT;
-use crate::process::{cache, command, root, run, run_within};
+use crate::process::{command, root, run_within};
 use crate::server::http::Response;
 use crate::server::{self, Server};
 
 const LIMIT: Duration = Duration::from_secs(240);
+const PACKAGES: Packages = Packages { folder: "node-compat", source: "tests/compat" };
 
 pub(crate) fn check() -> Result<()> {
     COMPAT.ensure()?;
-    let node = node_modules()?;
+    let node = PACKAGES.ensure()?;
     let folder = tempfile::tempdir()?;
     // The proxy of the conformance runner listens on another local port.
     let server = Server::ready_in(folder.path(), "allowed_hosts = [\"localhost\", \"127.0.0.1\"]\n")?;
@@ -80,23 +82,6 @@ fn close(server: &Server, session: &str) -> Result<()> {
     let closed = server.client()?.request("DELETE", &format!("/api/v1/sessions/{session}"), &[], None)?;
     ensure!(closed.status == 204, "{closed}");
     Ok(())
-}
-
-/// Installs the pinned packages unless they are installed already.
-fn node_modules() -> Result<PathBuf> {
-    let folder = cache().join("node-compat");
-    let (stamp, modules) = (folder.join("stamp"), folder.join("node_modules"));
-    let wanted = std::fs::read_to_string(root().join("tests/compat/package-lock.json"))?;
-    if std::fs::read_to_string(&stamp).is_ok_and(|found| found == wanted) {
-        return Ok(modules);
-    }
-    std::fs::create_dir_all(&folder)?;
-    for file in ["package.json", "package-lock.json", ".npmrc"] {
-        std::fs::copy(root().join("tests/compat").join(file), folder.join(file))?;
-    }
-    run(command("npm").current_dir(&folder).args(["ci", "--no-audit", "--no-fund", "--loglevel=error"]))?;
-    std::fs::write(stamp, wanted)?;
-    Ok(modules)
 }
 
 /// Copies a script to where Node finds its packages.

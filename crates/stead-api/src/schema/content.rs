@@ -1,13 +1,13 @@
-//! Schemas of `stead_core::content`: the request bodies for content, runs and steps.
+//! Schemas of `stead_core::content`: the request bodies for content and its bindings.
 
 use serde_json::{Value, json};
 use stead_core::content::ContentPath;
-use stead_core::content::binding::{Adapter, ContentOperation};
+use stead_core::content::binding::Adapter;
 use stead_core::content::event::ApplyMode;
-use stead_core::content::message::IMAGES;
-use stead_core::content::options::ReasoningEffort;
 
-use super::{BASE64, MAX_WHOLE, flag, free_text, list, named, object, or_null, whole, words};
+use super::{
+    MAX_WHOLE, absent, constant, described, free_text, list, named, object, or_null, properties, tagged, whole,
+};
 
 pub(super) fn path() -> Value {
     let dots = json!({"pattern": r"(^|/)\.{1,2}(/|$)"});
@@ -16,219 +16,196 @@ pub(super) fn path() -> Value {
 
 pub(super) fn files() -> Value {
     let files = json!({"type": "object", "propertyNames": path(), "additionalProperties": {"type": "string"}});
-    object(&["files"], json!({"files": files}))
+    object(&["files"], properties! { "files": "Text of each file by its path in the tree.", files; })
 }
 
-fn sync_target() -> Value {
-    let fields = |workspace: Value, root: Value| json!({"workspace": workspace, "version": or_null(whole(0, MAX_WHOLE)), "root_hash": root});
-    let root = free_text(1, Some(128));
-    json!({"anyOf": [
-        object(&["workspace"], fields(named("Name"), or_null(root.clone()))),
-        object(&["root_hash"], fields(or_null(named("Name")), root)),
-    ]})
+pub(super) fn sync_target() -> Value {
+    let mut schema = object(
+        &[],
+        properties! {
+            "workspace": "Name of the content.", or_null(named("Name"));
+            "version": "Version of the content. Absent for the newest.", or_null(whole(0, MAX_WHOLE));
+            "root_hash": "Hash of the content's tree, instead of a name.", or_null(free_text(1, Some(128)));
+        },
+    );
+    schema["description"] = "Content to stage, by name or by root hash.".into();
+    schema["if"] = json!({"properties": {"root_hash": absent()}});
+    schema["then"] = json!({"required": ["workspace"], "properties": {"workspace": {"type": "string"}}});
+    schema
 }
 
 pub(super) fn event_request() -> Value {
+    let union = tagged(
+        "type",
+        &[("WorkspaceSyncRequested", "WorkspaceSyncRequest"), ("WorkspaceApplyRequested", "WorkspaceApplyRequest")],
+    );
+    described("An event that a client may add to the journal.", union)
+}
+
+pub(super) fn sync_request() -> Value {
     let name = || or_null(free_text(1, Some(128)));
-    let sync = object(
+    let schema = object(
         &["type", "workspace_binding"],
-        json!({
-            "type": {"const": "WorkspaceSyncRequested"}, "workspace_binding": sync_target(), "prompt_pack": name(),
-            "tool_catalog": name(), "known_version": or_null(whole(0, MAX_WHOLE)),
-        }),
+        properties! {
+            "type": "Type of the event.", constant("WorkspaceSyncRequested");
+            "workspace_binding": "Content to stage.", named("SyncTarget");
+            "prompt_pack": "Prompt pack for runs that name none.", name();
+            "tool_catalog": "Tool catalog for runs that name none.", name();
+            "known_version": "Version that the client already has. Nothing is staged if it is the wanted one.", or_null(whole(0, MAX_WHOLE));
+        },
     );
-    let mode = words(ApplyMode::ALL.iter().map(|mode| mode.as_str()));
-    let apply = object(&["type"], json!({"type": {"const": "WorkspaceApplyRequested"}, "mode": or_null(mode)}));
-    json!({"oneOf": [sync, apply]})
+    described("Asks the session to read and stage a version of content.", schema)
 }
 
-fn part() -> Value {
-    let kinds: Vec<&str> = IMAGES.iter().filter(|(ending, _)| *ending != "jpg").map(|(_, kind)| *kind).collect();
-    let data = json!({"type": "string", "pattern": BASE64, "minLength": 4});
-    let text = object(&["type", "text"], json!({"type": {"const": "text"}, "text": {"type": "string"}}));
-    let image = object(
-        &["type", "media_type", "data"],
-        json!({"type": {"const": "image"}, "media_type": words(kinds), "data": data}),
+pub(super) fn apply_request() -> Value {
+    let schema = object(
+        &["type"],
+        properties! {
+            "type": "Type of the event.", constant("WorkspaceApplyRequested");
+            "mode": "Time at which the session adopts the staged content.", or_null(named("ApplyMode")) => ApplyMode::NextRun;
+        },
     );
-    json!({"oneOf": [text, image]})
+    described("Asks the session to adopt the staged content.", schema)
 }
 
-pub(super) fn message() -> Value {
-    let content =
-        |least: u64| json!({"anyOf": [{"type": "string"}, {"type": "array", "items": part(), "minItems": least}]});
-    let call = object(
-        &["id", "name"],
-        json!({
-            "id": free_text(1, Some(256)), "name": free_text(1, Some(128)), "arguments": or_null(json!({"type": "object"})),
-        }),
+fn adapter() -> Value {
+    or_null(named("Adapter"))
+}
+
+fn mcp_tool() -> Value {
+    free_text(1, Some(256))
+}
+
+pub(super) fn tool_binding() -> Value {
+    let schema = object(
+        &["tool"],
+        properties! {
+            "tool": "Tool of the workspace.", named("ToolName");
+            "adapter": "Conversion of a vendor's arguments.", adapter() => Adapter::Plain;
+        },
     );
-    let none = || json!({"type": "null"});
-    let plain = object(
-        &["role", "content"],
-        json!({
-            "role": words(["system", "user"]), "content": content(1), "is_error": or_null(flag()), "tool_calls": none(),
-            "tool_call_id": none(),
-        }),
+    described("Binds a name to a tool of the workspace.", schema)
+}
+
+pub(super) fn content_tool_binding() -> Value {
+    let fields = properties! { "content": "Operation on the content.", named("BindableOperation"); };
+    described("Binds a name to an operation on the content.", object(&["content"], fields))
+}
+
+pub(super) fn mcp_tool_binding() -> Value {
+    let schema = object(
+        &["mcp", "tool"],
+        properties! {
+            "mcp": "Name of a server in `mcp_servers`.", named("Name");
+            "tool": "Name of the tool on that server.", mcp_tool();
+        },
     );
-    let assistant = object(
-        &["role"],
-        json!({
-            "role": {"const": "assistant"}, "content": or_null(content(0)), "is_error": or_null(flag()),
-            "tool_calls": or_null(list(call)), "tool_call_id": none(),
-        }),
+    described("Binds a name to a tool of an MCP server.", schema)
+}
+
+pub(super) fn bound_tool() -> Value {
+    let schema = object(
+        &["kind", "tool"],
+        properties! {
+            "kind": "Kind of the binding.", constant("tool");
+            "tool": "Tool of the workspace.", named("ToolName");
+            "adapter": "Conversion of a vendor's arguments.", adapter() => Adapter::Plain;
+        },
     );
-    let tool = object(
-        &["role", "tool_call_id"],
-        json!({
-            "role": {"const": "tool"}, "content": or_null(content(0)), "is_error": or_null(flag()), "tool_calls": none(),
-            "tool_call_id": free_text(1, Some(256)),
-        }),
+    described("A binding to a tool, as the server returns it.", schema)
+}
+
+pub(super) fn bound_content() -> Value {
+    let schema = object(
+        &["kind", "operation"],
+        properties! {
+            "kind": "Kind of the binding.", constant("content");
+            "operation": "Operation on the content.", named("BindableOperation");
+        },
     );
-    json!({"oneOf": [plain, assistant, tool]})
+    described("A binding to an operation on the content, as the server returns it.", schema)
 }
 
-/// Returns the fields of the model options, to be merged with other fields.
-fn options() -> Value {
-    let choice = json!({"anyOf": [words(["auto", "none", "required"]), object(&["name"], json!({"name": free_text(1, Some(128))}))]});
-    let format = json!({"oneOf": [
-        object(&["type"], json!({"type": words(["text", "json_object"])})),
-        object(&["type", "name", "schema"], json!({
-            "type": {"const": "json_schema"}, "name": free_text(1, Some(64)), "schema": {"type": "object"}})),
-    ]});
-    let stop = json!({"type": "array", "items": free_text(1, Some(256)), "maxItems": 4});
-    json!({
-        "max_tokens": or_null(whole(1, MAX_WHOLE)),
-        "temperature": or_null(json!({"type": "number", "minimum": 0, "maximum": 2})),
-        "top_p": or_null(json!({"type": "number", "minimum": 0, "maximum": 1})),
-        "stop": or_null(stop),
-        "reasoning_effort": or_null(words(ReasoningEffort::ALL.iter().map(|effort| effort.as_str()))),
-        "tool_choice": or_null(choice),
-        "response_format": or_null(format),
-    })
+pub(super) fn bound_mcp_tool() -> Value {
+    let schema = object(
+        &["kind", "server", "tool"],
+        properties! {
+            "kind": "Kind of the binding.", constant("mcp");
+            "server": "Name of a server in `mcp_servers`.", named("Name");
+            "tool": "Name of the tool on that server.", mcp_tool();
+        },
+    );
+    described("A binding to a tool of an MCP server, as the server returns it.", schema)
 }
 
-fn with_options(fields: Value) -> Value {
-    let mut all = options();
-    if let (Value::Object(all), Value::Object(fields)) = (&mut all, fields) {
-        all.extend(fields);
-    }
-    all
-}
-
-pub(super) fn run_request() -> Value {
-    let input = json!({"anyOf": [{"type": "string"}, list(named("Message"))]});
-    let name = || or_null(free_text(1, Some(128)));
-    object(
-        &[],
-        with_options(json!({
-            "provider": name(), "model": or_null(free_text(1, Some(256))), "input": or_null(input), "prompt_pack": name(),
-            "tool_catalog": name(), "workspace_version": or_null(whole(1, MAX_WHOLE)),
-        })),
-    )
-}
-
-pub(super) fn step_request() -> Value {
-    let name = || or_null(free_text(1, Some(128)));
-    // A run fixes these fields, so a step accepts only `null`.
-    let fixed = || json!({"type": "null"});
-    object(
-        &[],
-        with_options(json!({
-            "messages": or_null(list(named("Message"))), "prompt_pack": name(), "tool_catalog": name(), "provider": fixed(),
-            "model": fixed(),
-        })),
-    )
-}
-
-pub(super) fn end_request() -> Value {
-    let text = || or_null(free_text(0, Some(65_536)));
-    let fields = |detail: Value, reason: Value| json!({"code": or_null(free_text(1, Some(128))), "detail": detail, "reason": reason});
-    let none = || json!({"type": "null"});
-    json!({"anyOf": [object(&[], fields(text(), none())), object(&[], fields(none(), text()))]})
-}
-
-pub(super) fn call_request() -> Value {
-    object(
-        &["name"],
-        json!({
-            "name": free_text(1, Some(128)), "arguments": or_null(json!({"type": "object"})),
-            "call_id": or_null(free_text(1, Some(256))),
-        }),
-    )
-}
-
-pub(super) fn run_defaults() -> Value {
-    let name = or_null(free_text(1, Some(128)));
-    object(&[], with_options(json!({"provider": name, "model": or_null(free_text(1, Some(256)))})))
-}
-
+/// The forms in which a client writes bindings, and those in which the server returns them.
 fn binding() -> Value {
-    let adapter = or_null(words(Adapter::ALL.iter().map(|adapter| adapter.as_str())));
-    let tool = object(&["tool"], json!({"tool": named("ToolName"), "adapter": adapter}));
-    let content = object(&["content"], json!({"content": words(["list", "read"])}));
-    let mcp = object(&["mcp", "tool"], json!({"mcp": named("Name"), "tool": free_text(1, Some(256))}));
-    // The server also accepts the forms in which it returns bindings.
-    let kind = |kind: &str| json!({"type": "string", "const": kind});
-    let tool_kind = json!({"kind": kind("tool"), "tool": named("ToolName"), "adapter": adapter});
-    let content_kind = json!({"kind": kind("content"), "operation": words(["list", "read"])});
-    let mcp_kind = json!({"kind": kind("mcp"), "server": named("Name"), "tool": free_text(1, Some(256))});
-    json!({"anyOf": [
-        named("ToolName"), tool, content, mcp, {"type": "null"}, object(&["kind", "tool"], tool_kind),
-        object(&["kind", "operation"], content_kind), object(&["kind", "server", "tool"], mcp_kind),
-    ]})
+    let forms = [
+        "ToolName",
+        "ToolBinding",
+        "ContentToolBinding",
+        "McpToolBinding",
+        "BoundTool",
+        "BoundContent",
+        "BoundMcpTool",
+    ];
+    or_null(json!({"anyOf": forms.map(named)}))
 }
 
-fn mcp_server() -> Value {
-    let texts = |least: u64| json!({"type": "array", "items": free_text(1, Some(4096)), "minItems": least});
+pub(super) fn mcp_server() -> Value {
+    let texts = || json!({"type": "array", "items": free_text(1, Some(4096))});
     let header = json!({"type": "string", "pattern": "^[ -~]*$", "maxLength": 8192});
     let headers = json!({
         "type": "object", "propertyNames": {"pattern": "^[A-Za-z0-9_-]+$"}, "additionalProperties": header,
     });
-    let fields = |command: Value, url: Value| {
-        json!({
-            "command": command, "url": url, "env": or_null(named("Env")), "headers": or_null(headers.clone()),
-            "tools": or_null(texts(0)), "timeout_seconds": or_null(whole(1, 600)),
-        })
-    };
     let url = json!({"type": "string", "pattern": "^https?://[^\\u0000]*$", "maxLength": 2048});
-    let no_command = json!({"type": ["array", "null"], "maxItems": 0});
-    json!({"anyOf": [
-        object(&["command"], fields(texts(1), json!({"type": "null"}))),
-        object(&["url"], fields(no_command, url)),
-    ]})
+    let mut schema = object(
+        &[],
+        properties! {
+            "command": "Program on the server's machine and its arguments.", or_null(texts());
+            "url": "HTTP endpoint, instead of `command`.", or_null(url);
+            "env": "Environment variables for the program.", or_null(named("Env"));
+            "headers": "HTTP headers for the endpoint.", or_null(headers);
+            "tools": "Tools that may be bound. None if empty.", or_null(texts()) => json!([]);
+            "timeout_seconds": "Time limit of a call in seconds.", or_null(whole(1, 600)) => 30;
+        },
+    );
+    schema["description"] = "Connection to an MCP server: either `command` or `url`.".into();
+    schema["if"] = json!({"properties": {"url": absent()}});
+    schema["then"] = json!({"required": ["command"], "properties": {"command": {"type": "array", "minItems": 1}}});
+    schema["else"] = json!({"properties": {"command": {"maxItems": 0}}});
+    schema
 }
 
 pub(super) fn content_config() -> Value {
-    let operations = words(ContentOperation::ALL.iter().map(|operation| operation.as_str()));
     let servers = json!({
-        "type": "object", "propertyNames": {"pattern": stead_core::Name::PATTERN}, "additionalProperties": mcp_server(),
+        "type": "object", "propertyNames": {"pattern": stead_core::Name::PATTERN},
+        "additionalProperties": named("McpServer"),
     });
-    object(
+    let schema = object(
         &[],
-        json!({
-            "workspace": or_null(named("Name")), "version": or_null(whole(0, MAX_WHOLE)),
-            "prompt_pack": or_null(free_text(0, Some(256))), "tool_catalog": or_null(free_text(0, Some(256))),
-            "run": or_null(named("RunDefaults")), "allowed": or_null(list(named("Name"))),
-            "operations": or_null(list(operations)),
-            "bindings": or_null(json!({"type": "object", "additionalProperties": binding()})),
-            "mcp_servers": or_null(servers),
-        }),
-    )
+        properties! {
+            "workspace": "Name of the content that sessions start with.", or_null(named("Name"));
+            "version": "Version of the content. Absent for the newest.", or_null(whole(0, MAX_WHOLE));
+            "prompt_pack": "Prompt pack for runs that name none.", or_null(free_text(0, Some(256)));
+            "tool_catalog": "Tool catalog for runs that name none.", or_null(free_text(0, Some(256)));
+            "run": "Defaults for options that a run does not set.", or_null(named("RunDefaults"));
+            "allowed": "Other content that sessions may sync.", or_null(list(named("Name"))) => json!([]);
+            "operations": "Operations on content that sessions may use. Absent for all; an empty list allows none.", or_null(list(named("ContentOperation")));
+            "bindings": "Bindings by tool name, over the server's own. `null` removes a binding.", or_null(json!({"type": "object", "additionalProperties": binding()}));
+            "mcp_servers": "MCP servers by name.", or_null(servers);
+        },
+    );
+    described("Content of the sessions of an agent type.", schema)
 }
 
 pub(super) fn snapshot_ref() -> Value {
     json!({
-        "type": "object", "required": ["workspace", "version", "root_hash"],
-        "properties": {"workspace": named("Name"), "version": whole(1, MAX_WHOLE), "root_hash": named("Digest")},
-    })
-}
-
-pub(super) fn sizes() -> Value {
-    let count = || json!({"type": "integer", "minimum": 0});
-    json!({
-        "type": "object", "description": "Size of the request. Tokens are an estimate: a quarter of the text's bytes.",
-        "required": ["messages", "tools", "text_bytes", "image_bytes", "estimated_text_tokens"],
-        "properties": {"messages": count(), "tools": count(), "text_bytes": count(), "image_bytes": count(),
-            "estimated_text_tokens": count()},
+        "type": "object", "description": "A version of content.", "required": ["workspace", "version", "root_hash"],
+        "properties": properties! {
+            "workspace": "Name of the content.", named("Name");
+            "version": "Version of the content.", whole(1, MAX_WHOLE);
+            "root_hash": "Hash of the content's tree.", named("Digest");
+        },
     })
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use stead_core::policy::{MountMode, PolicyKind};
 
-use super::{MAX_WHOLE, free_text, named, object, or_null, whole, words};
+use super::{MAX_WHOLE, constant, described, free_text, named, object, or_null, properties, whole};
 
 /// Rejects text that git could read as an option, a helper program or a credential. `://` may only
 /// follow the scheme.
@@ -26,42 +26,71 @@ const DIGEST: &str = "^sha256:[0-9a-f]{64}$";
 pub(super) const HOST_PATH: &str = "^/[^\\u0000]*$";
 
 fn host_path() -> Value {
-    json!({"type": "string", "pattern": HOST_PATH, "maxLength": 4096, "description": "An absolute path on the host."})
+    json!({"type": "string", "pattern": HOST_PATH, "maxLength": 4096})
 }
 
 fn digest() -> Value {
     json!({"type": "string", "pattern": DIGEST})
 }
 
-fn kind(kind: PolicyKind) -> Value {
-    json!({"type": "string", "const": kind.as_str()})
-}
-
 pub(super) fn workspace_policy() -> Value {
-    let git = object(
-        &["type", "url"],
-        json!({
-            "type": kind(PolicyKind::Git), "url": named("RepositoryUrl"),
-            "ref": or_null(named("GitRef")), "depth": or_null(whole(1, MAX_WHOLE)),
-        }),
-    );
-    let modes = words(MountMode::ALL.iter().map(|mode| mode.as_str()));
-    let mount = object(
-        &["type", "host_path"],
-        json!({"type": kind(PolicyKind::Mount), "host_path": host_path(), "mode": or_null(modes)}),
-    );
-    let source = json!({"oneOf": [
-        object(&["blob"], json!({"blob": digest()})),
-        object(&["path"], json!({"path": host_path()})),
-        object(&["content"], json!({"content": free_text(0, None)})),
-    ]});
-    let bundle = object(
-        &["type", "source"],
-        json!({"type": kind(PolicyKind::Bundle), "source": source, "digest": or_null(digest())}),
-    );
-    let empty = object(&["type"], json!({"type": kind(PolicyKind::Empty)}));
     json!({
         "description": "Source of a workspace's files: a word, or an object with its settings.",
-        "oneOf": [words(PolicyKind::ALL.iter().map(|kind| kind.as_str())), git, mount, empty, bundle],
+        "oneOf": [
+            named("PolicyKind"), named("GitPolicy"), named("MountPolicy"), named("EmptyPolicy"), named("BundlePolicy"),
+        ],
     })
+}
+
+/// Returns the schema of a policy with settings.
+fn with_settings(description: &str, required: &[&str], kind: PolicyKind, settings: Value) -> Value {
+    let mut all = properties! { "type": "Kind of the policy.", constant(kind.as_str()); };
+    if let (Value::Object(all), Value::Object(settings)) = (&mut all, settings) {
+        all.extend(settings);
+    }
+    described(description, object(required, all))
+}
+
+pub(super) fn git() -> Value {
+    let settings = properties! {
+        "url": "Repository to check out.", named("RepositoryUrl");
+        "ref": "Branch, tag or commit. Absent for the repository's default branch.", or_null(named("GitRef"));
+        "depth": "Number of commits to fetch. Absent for the whole history.", or_null(whole(1, MAX_WHOLE));
+    };
+    with_settings("The files of a git repository.", &["type", "url"], PolicyKind::Git, settings)
+}
+
+pub(super) fn mount() -> Value {
+    let settings = properties! {
+        "host_path": "Absolute path on the host, inside `allowed_host_roots`.", host_path();
+        "mode": "`overlay` keeps writes in the session, `ro` refuses them, `rw` writes to the host.", or_null(named("MountMode")) => MountMode::Overlay;
+    };
+    with_settings("A directory of the host.", &["type", "host_path"], PolicyKind::Mount, settings)
+}
+
+pub(super) fn empty() -> Value {
+    with_settings("No files.", &["type"], PolicyKind::Empty, Value::Null)
+}
+
+pub(super) fn bundle() -> Value {
+    let settings = properties! {
+        "source": "Where the archive is.", named("BundleSource");
+        "digest": "Expected hash of the archive. A session with other bytes fails.", or_null(digest());
+    };
+    with_settings("The files of an archive.", &["type", "source"], PolicyKind::Bundle, settings)
+}
+
+pub(super) fn bundle_source() -> Value {
+    let mut schema = object(
+        &[],
+        properties! {
+            "blob": "Hash of a blob from `POST /blobs`.", digest();
+            "path": "Absolute path on the host, inside `allowed_host_roots`.", host_path();
+            "content": "Content as `name@version`.", free_text(0, None);
+        },
+    );
+    schema["description"] = "Source of an archive: exactly one of the fields.".into();
+    schema["minProperties"] = 1.into();
+    schema["maxProperties"] = 1.into();
+    schema
 }

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::named;
+use super::{named, properties};
 
 /// Returns the schema of a server-sent event. `data` is an `Event` as JSON text.
 pub(super) fn streamed_event() -> Value {
@@ -15,6 +15,7 @@ pub(super) fn streamed_event() -> Value {
             "event": {"type": "string", "description": "The type."},
             "data": {
                 "type": "string", "contentMediaType": "application/json", "contentSchema": named("Event"),
+                "description": "The event as JSON text.",
             },
         },
     })
@@ -25,6 +26,10 @@ pub(super) fn session_state() -> Value {
         "type": "object",
         "description": "The state that the fold of the journal gives.",
         "required": ["id", "spec", "status"],
-        "properties": {"id": named("SessionId"), "status": {"type": "string"}, "spec": {"type": "object"}},
+        "properties": properties! {
+            "id": "Id of the session.", named("SessionId");
+            "status": "Status of the session.", json!({"type": "string"});
+            "spec": "Resolved configuration of the session.", json!({"type": "object"});
+        },
     })
 }

@@ -1,6 +1,7 @@
 //! Each schema agrees with its parser on examples of every body and on many generated strings.
 
 mod content;
+mod example;
 mod fits;
 
 use serde_json::{Value, json};
@@ -9,7 +10,7 @@ use stead_core::parse::{self, Read};
 use stead_core::registry::{AgentTypeDeclaration, Platform, Project};
 use stead_core::request::SessionRequest;
 
-use crate::exec::{ExecRequest, Resize, SignalRequest, StdinRequest};
+use crate::exec::{ExecRequest, ResizeRequest, SignalRequest, StdinRequest};
 use crate::session::snapshot::{CloneRequest, SnapshotRequest};
 
 use fits::fits;
@@ -187,8 +188,8 @@ fn execs() {
     check::<StdinRequest>("StdinRequest", json!({}), true);
     check::<StdinRequest>("StdinRequest", json!({"data": 1}), false);
     check::<StdinRequest>("StdinRequest", json!({"data": "", "encoding": "utf16"}), false);
-    check::<Resize>("TerminalSize", json!({"rows": 1, "columns": 2}), true);
-    check::<Resize>("TerminalSize", json!({"rows": 1, "columns": 4097}), false);
+    check::<ResizeRequest>("ResizeRequest", json!({"rows": 1, "columns": 2}), true);
+    check::<ResizeRequest>("ResizeRequest", json!({"rows": 1, "columns": 4097}), false);
 }
 
 /// Strings composed of tokens that matter to the grammars. Every run uses the same strings.

@@ -1,30 +1,22 @@
 //! Requests and responses for rewind and blame.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
-use stead_core::parse::{FieldPath, Fields, Read};
 use stead_core::rewind::CheckpointCost;
 use stead_core::{SessionId, SnapshotId, Timestamp};
 use utoipa::ToSchema;
 
+use crate::request::{Rules, Sequence, request};
 use crate::schema;
 
-/// Body of a rewind request. `to` is the sequence number of an event, counted from 1.
-pub struct RewindRequest {
-    pub to: u64,
-}
-
-impl Read for RewindRequest {
-    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
-        let mut fields = Fields::of(value, at)?;
-        let to = fields.required::<u64>("to");
-        if to == Some(0) {
-            fields.fail("to", "events are counted from 1");
-        }
-        fields.done();
-        to.map(|to| Self { to })
+request! {
+    /// Body of `POST /sessions/{id}/rewind`.
+    RewindRequest {
+        /// Sequence number of the event whose files are restored, counted from 1.
+        required to: Sequence,
     }
 }
+
+impl Rules for RewindRequest {}
 
 /// Result of a rewind.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]

@@ -1,12 +1,12 @@
 //! Requests and responses for snapshots and clones.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
-use stead_core::config::Bounded;
+use serde_json::{Value, json};
 use stead_core::parse::{FieldPath, Fields, Read};
 use stead_core::{SnapshotId, Timestamp};
 use utoipa::ToSchema;
 
+use crate::request::{Kind, Rules, Sequence, Text, Whole, request};
 use crate::schema;
 
 /// The files of a workspace at one moment, kept on request.
@@ -50,58 +50,65 @@ pub struct Restored {
     pub tree_hash: Option<String>,
 }
 
-pub struct SnapshotRequest {
-    pub name: Option<String>,
-}
-
-impl Read for SnapshotRequest {
-    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
-        let mut fields = Fields::of(value, at)?;
-        let name = fields.optional::<Bounded<1, 256>>("name").map(|text| text.0);
-        fields.done();
-        Some(Self { name })
+request! {
+    /// Body of `POST /sessions/{id}/snapshots`.
+    SnapshotRequest {
+        /// Name for people; need not be unique.
+        optional name: Text<1, 256>,
     }
 }
 
+impl Rules for SnapshotRequest {}
+
 /// Isolation of a clone: `none` shares the workspace of its source, `full` has its own copy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Isolation {
     None,
     Full,
 }
 
+impl Read for Isolation {
+    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
+        match String::read(value, at)?.as_str() {
+            "none" => Some(Self::None),
+            "full" => Some(Self::Full),
+            _ => at.fail("must be one of none, full"),
+        }
+    }
+}
+
+impl Kind for Isolation {
+    fn schema() -> Value {
+        schema::named("Isolation")
+    }
+}
+
 /// Maximum number of clones in one request.
 pub const MAX_CLONES: u64 = 64;
 
-pub struct CloneRequest {
-    pub isolation: Isolation,
-    pub count: u32,
-    pub at: Option<u64>,
+request! {
+    /// Body of `POST /sessions/{id}/clone`.
+    CloneRequest {
+        /// `none` shares the workspace of the source, `full` gives each clone its own copy.
+        required isolation: Isolation,
+        /// Number of clones.
+        default(Whole(1)) count: Whole<1, MAX_CLONES>,
+        /// Sequence number of the event whose files a full clone starts with. Absent for the
+        /// current files.
+        optional at: Sequence,
+    }
 }
 
-impl Read for CloneRequest {
-    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
-        let mut fields = Fields::of(value, at)?;
-        let isolation = match fields.required::<String>("isolation").as_deref() {
-            Some("none") => Some(Isolation::None),
-            Some("full") => Some(Isolation::Full),
-            Some(_) => {
-                fields.fail("isolation", "must be one of none, full");
-                None
-            }
-            None => None,
-        };
-        let count = fields.number_or("count", 1..=MAX_CLONES, 1);
-        let at = fields.optional::<u64>("at");
-        match (at, isolation) {
-            (Some(0), _) => fields.fail("at", "events are counted from 1"),
-            (Some(_), Some(Isolation::None)) => {
-                fields.fail("at", "goes with isolation 'full': a workspace that is shared has no past of its own");
-            }
-            _ => {}
+impl Rules for CloneRequest {
+    fn check(&self, fields: &mut Fields<'_, '_>) {
+        if self.at.is_some() && self.isolation == Isolation::None {
+            fields.fail("at", "goes with isolation 'full': a workspace that is shared has no past of its own");
         }
-        fields.done();
-        Some(Self { isolation: isolation?, count: u32::try_from(count).ok()?, at })
+    }
+
+    fn restrict(schema: &mut Value) {
+        schema["if"] = json!({"properties": {"isolation": {"const": "none"}}});
+        schema["then"] = json!({"properties": {"at": {"type": "null"}}});
     }
 }

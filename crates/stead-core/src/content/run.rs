@@ -164,27 +164,6 @@ pub enum RunEnd {
     Cancelled,
 }
 
-/// A client's request to end a run.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EndRequest {
-    pub code: Option<String>,
-    pub detail: Option<String>,
-}
-
-impl Read for EndRequest {
-    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
-        let mut fields = Fields::of(value, at)?;
-        let code = fields.optional::<Bounded<1, 128>>("code").map(|text| text.0);
-        let detail = fields.optional::<Bounded<0, 65_536>>("detail").map(|text| text.0);
-        let reason = fields.optional::<Bounded<0, 65_536>>("reason").map(|text| text.0);
-        if detail.is_some() && reason.is_some() {
-            fields.fail("reason", "says the same as detail: give one of them");
-        }
-        fields.done();
-        Some(Self { code, detail: detail.or(reason) })
-    }
-}
-
 /// The caller of a tool from a catalog.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CallFrom {
@@ -223,18 +202,4 @@ pub struct CallRequest {
     pub name: String,
     pub arguments: Value,
     pub call_id: Option<String>,
-}
-
-impl Read for CallRequest {
-    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
-        let mut fields = Fields::of(value, at)?;
-        let name = fields.required::<Bounded<1, 128>>("name");
-        let arguments = fields.or("arguments", Value::Object(serde_json::Map::new()));
-        if !arguments.is_object() {
-            fields.fail("arguments", "expected an object");
-        }
-        let call_id = fields.optional::<Bounded<1, 256>>("call_id").map(|text| text.0);
-        fields.done();
-        name.map(|name| Self { name: name.0, arguments, call_id })
-    }
 }

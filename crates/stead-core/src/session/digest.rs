@@ -5,9 +5,8 @@
 //! ([`namespace`]) and serves every session of that namespace that has no digest of its own.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
-use crate::parse::{FieldPath, Fields, Read, words};
+use crate::parse::words;
 use crate::session::Session;
 use crate::{Name, Timestamp};
 
@@ -61,34 +60,8 @@ pub struct DigestText {
     pub scope: DigestScope,
 }
 
-impl Read for DigestText {
-    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
-        let mut fields = Fields::of(value, at)?;
-        let body = fields.required::<Text<1, BODY_CHARS>>("body");
-        let summary = fields.optional::<Text<1, SUMMARY_CHARS>>("summary");
-        let scope = fields.or("scope", DigestScope::Session);
-        fields.done();
-        let summary = summary.map_or_else(|| DEFAULT_SUMMARY.to_owned(), |text| text.0);
-        Some(Self { summary, body: body?.0, scope })
-    }
-}
-
 /// The summary of a digest that was set without one.
 pub const DEFAULT_SUMMARY: &str = "A workspace digest is available; ask for its body to see the details.";
-
-/// Text with a bounded number of characters.
-struct Text<const MIN: usize, const MAX: usize>(String);
-
-impl<const MIN: usize, const MAX: usize> Read for Text<MIN, MAX> {
-    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
-        let text = String::read(value, at)?;
-        let count = text.chars().count();
-        if (MIN..=MAX).contains(&count) {
-            return Some(Self(text));
-        }
-        at.fail(format!("must have {MIN} to {MAX} characters, not {count}"))
-    }
-}
 
 /// Returns the namespace of global digests for this session: its project, else its repository, else
 /// its agent type. A digest of one repository must not reach sessions of another.

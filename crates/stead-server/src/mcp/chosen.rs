@@ -12,8 +12,8 @@ use super::Door;
 use super::throttle::Answering;
 use crate::app::App;
 use crate::auth;
+use crate::extract::query::{Parameters, Query, ReadQuery};
 use crate::problem::Problem;
-use crate::query::{Parameters, Query, ReadQuery};
 
 /// The caller and the session that it addresses.
 #[derive(Clone)]

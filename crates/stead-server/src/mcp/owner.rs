@@ -23,8 +23,8 @@ use super::chosen;
 use super::plain_errors;
 use crate::app::App;
 use crate::auth::Caller;
-use crate::body::gather;
-use crate::json::Values;
+use crate::extract::body::gather;
+use crate::extract::json::Values;
 use crate::problem::{Code, OwnForm, Problem};
 use crate::quota::Ticket;
 

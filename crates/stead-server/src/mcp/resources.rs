@@ -69,8 +69,9 @@ pub(super) async fn read(chosen: &Chosen, uri: &str) -> Result<ReadResourceResul
             None,
         )),
         Opened::File(file) => {
-            let bytes =
-                crate::download::collect(file.content).await.map_err(|error| refusal(&Problem::internal(&error)))?;
+            let bytes = crate::respond::download::collect(file.content)
+                .await
+                .map_err(|error| refusal(&Problem::internal(&error)))?;
             Ok(whole(match String::from_utf8(bytes) {
                 Ok(text) => ResourceContents::text(text, uri),
                 Err(error) => ResourceContents::blob(base64::prelude::BASE64_STANDARD.encode(error.as_bytes()), uri)

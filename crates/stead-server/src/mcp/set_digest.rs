@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Tool, ToolAnnotations};
 use serde_json::{Value, json};
+use stead_api::digest::DigestRequest;
 use stead_core::digest::{BODY_CHARS, DigestScope, DigestText, SUMMARY_CHARS};
 use stead_core::parse::{self, FieldPath, Fields, Read};
 use stead_core::tool::ToolSet;
@@ -70,7 +71,7 @@ impl Read for Wish {
         let section_key = fields.or::<Name>("section_key", usual.section_key);
         let tag = fields.or::<Name>("tag", usual.tag);
         fields.done();
-        let text = DigestText::read(Value::Object(arguments), at)?;
+        let text = DigestRequest::read(Value::Object(arguments), at)?.into();
         Some(Self { name: DigestName { section_key, tag }, text })
     }
 }

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::json::Values;
+use crate::extract::json::Values;
 
 pub(super) struct Throttle {
     most: usize,

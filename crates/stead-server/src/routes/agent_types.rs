@@ -10,11 +10,11 @@ use stead_engine::ops;
 
 use crate::app::App;
 use crate::auth::Caller;
-use crate::body::Json;
-use crate::headers::IdempotencyKey;
-use crate::path::NamePath;
+use crate::extract::body::Json;
+use crate::extract::headers::IdempotencyKey;
+use crate::extract::path::NamePath;
+use crate::extract::query::{Nothing, Query};
 use crate::problem::Problem;
-use crate::query::{Nothing, Query};
 use crate::routes::paging::{Paging, PagingParams};
 use stead_api::agent_type::AgentType;
 use stead_api::list::List;

@@ -8,8 +8,8 @@ use stead_store::{AuditOrder, AuditQuery, AuditRow};
 use utoipa::IntoParams;
 
 use crate::app::App;
+use crate::extract::query::{Parameters, Query, ReadQuery};
 use crate::problem::Problem;
-use crate::query::{Parameters, Query, ReadQuery};
 use crate::routes::paging;
 use crate::wire::IntoWire;
 use stead_api::audit::AuditRecord;

@@ -9,12 +9,12 @@ use stead_engine::ops;
 use stead_fs::Content;
 
 use crate::app::App;
-use crate::conditions::Wanted;
-use crate::download::{self, Facts};
-use crate::path::DigestPath;
+use crate::extract::conditions::Wanted;
+use crate::extract::path::DigestPath;
+use crate::extract::query::{Nothing, Query};
+use crate::extract::upload::Upload;
 use crate::problem::Problem;
-use crate::query::{Nothing, Query};
-use crate::upload::Upload;
+use crate::respond::download::{self, Facts};
 use stead_api::file::Blob;
 use stead_api::schema;
 

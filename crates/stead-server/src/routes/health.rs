@@ -10,8 +10,8 @@ use stead_engine::ops;
 use utoipa::ToSchema;
 
 use crate::app::App;
+use crate::extract::query::{Nothing, Query};
 use crate::problem::Problem;
-use crate::query::{Nothing, Query};
 
 /// Health of the server.
 #[derive(Serialize, ToSchema)]

@@ -9,10 +9,10 @@ use stead_providers::Naming;
 
 use crate::app::App;
 use crate::auth::Caller;
-use crate::path::ImagePath;
+use crate::extract::path::ImagePath;
+use crate::extract::query::{Nothing, Query};
+use crate::extract::upload::Upload;
 use crate::problem::Problem;
-use crate::query::{Nothing, Query};
-use crate::upload::Upload;
 use crate::wire::IntoWire as _;
 use stead_api::image::Image;
 use stead_api::list::List;

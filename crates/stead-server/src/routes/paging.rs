@@ -2,7 +2,7 @@
 
 use utoipa::IntoParams;
 
-use crate::query::{Parameters, ReadQuery};
+use crate::extract::query::{Parameters, ReadQuery};
 use stead_api::schema;
 
 pub(crate) const DEFAULT_LIMIT: u32 = 50;

@@ -8,8 +8,8 @@ use stead_core::Timestamp;
 use stead_engine::ops;
 
 use crate::app::App;
+use crate::extract::query::{Nothing, Query};
 use crate::problem::Problem;
-use crate::query::{Nothing, Query};
 use crate::wire::IntoWire as _;
 use stead_api::list::List;
 use stead_api::provider::PoolEntry;

@@ -7,10 +7,10 @@ use stead_engine::ops;
 
 use crate::app::App;
 use crate::auth::Caller;
-use crate::body::Json;
-use crate::path::NamePath;
+use crate::extract::body::Json;
+use crate::extract::path::NamePath;
+use crate::extract::query::{Nothing, Query};
 use crate::problem::Problem;
-use crate::query::{Nothing, Query};
 use stead_api::schema;
 
 /// Show a project.

@@ -1,5 +1,16 @@
 //! `/sessions`
 
+pub(crate) mod clones;
+pub(crate) mod diff;
+pub(crate) mod digests;
+pub(crate) mod events;
+pub(crate) mod execs;
+pub(crate) mod files;
+pub(crate) mod prompts;
+pub(crate) mod rewind;
+pub(crate) mod runs;
+pub(crate) mod snapshots;
+
 use std::time::Duration;
 
 use axum::Json as Answer;
@@ -15,12 +26,12 @@ use utoipa::IntoParams;
 
 use crate::app::App;
 use crate::auth::Caller;
-use crate::body::{Json, MaybeJson, NoFields};
-use crate::download;
-use crate::headers::IdempotencyKey;
-use crate::path::SessionPath;
+use crate::extract::body::{Json, MaybeJson, NoFields};
+use crate::extract::headers::{AcceptsOctets, IdempotencyKey};
+use crate::extract::path::SessionPath;
+use crate::extract::query::{Nothing, Parameters, Query, ReadQuery};
 use crate::problem::{Code, Problem};
-use crate::query::{Nothing, Parameters, Query, ReadQuery};
+use crate::respond::download;
 use crate::routes::paging;
 use crate::wire::IntoWire as _;
 use crate::wire::session::shown;
@@ -277,15 +288,19 @@ pub(crate) async fn replay_against(
 }
 
 /// Export the whole journal as JSON lines, to replay it elsewhere.
+///
+/// With `Accept: application/octet-stream` the same lines come as bytes, for clients that know no
+/// type of JSON lines.
 #[utoipa::path(get, path = "/sessions/{id}/journal", tag = "sessions", operation_id = "export_journal",
     params(("id" = schema::SessionId, Path)),
-    responses((status = 200, content((schema::Bytes = "application/x-ndjson")))))]
+    responses((status = 200, content((schema::Bytes = "application/x-ndjson"), (schema::Bytes = "application/octet-stream")))))]
 pub(crate) async fn journal(
     State(app): State<App>,
     SessionPath(id): SessionPath,
     _: Query<Nothing>,
+    AcceptsOctets(octets): AcceptsOctets,
 ) -> Result<Response, Problem> {
     let lines = ops::export_journal(&app.engine, id).await?;
     let pieces = stream::try_unfold(lines, |mut lines| async { Ok(lines.next().await?.map(|piece| (piece, lines))) });
-    Ok(download::streamed(pieces, "application/x-ndjson"))
+    Ok(download::streamed(pieces, if octets { download::OCTETS } else { "application/x-ndjson" }))
 }

@@ -6,10 +6,10 @@ use stead_engine::ops;
 
 use crate::app::App;
 use crate::auth::Caller;
-use crate::body::Arguments;
-use crate::path::{SessionPath, ToolPath};
+use crate::extract::body::Arguments;
+use crate::extract::path::{SessionPath, ToolPath};
+use crate::extract::query::{Nothing, Query};
 use crate::problem::Problem;
-use crate::query::{Nothing, Query};
 use crate::wire::IntoWire as _;
 use stead_api::list::List;
 use stead_api::schema;

@@ -5,9 +5,9 @@ use axum::extract::State;
 use stead_engine::ops;
 
 use crate::app::App;
-use crate::path::SessionPath;
+use crate::extract::path::SessionPath;
+use crate::extract::query::{Nothing, Query};
 use crate::problem::Problem;
-use crate::query::{Nothing, Query};
 use crate::wire::IntoWire as _;
 use stead_api::schema;
 use stead_api::usage::{Usage, WorkspaceUsage};

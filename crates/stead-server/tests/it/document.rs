@@ -42,6 +42,48 @@ async fn the_document_is_served_whole_and_without_loose_ends() {
     }
 }
 
+/// Generators copy descriptions and examples into clients.
+#[test]
+fn the_document_describes_every_field_parameter_and_body() {
+    let document = stead_server::openapi();
+    let described = |value: &Value| value["description"].as_str().is_some_and(|text| !text.is_empty());
+    for (name, schema) in document["components"]["schemas"].as_object().unwrap() {
+        for (field, property) in schema["properties"].as_object().into_iter().flatten() {
+            assert!(described(property), "{name}.{field}: {property}");
+        }
+    }
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        for (method, operation) in methods.as_object().unwrap() {
+            for parameter in operation["parameters"].as_array().into_iter().flatten() {
+                assert!(described(parameter), "{method} {path}: {parameter}");
+            }
+            if let Some(body) = operation["requestBody"]["content"].get("application/json") {
+                assert!(body["example"].is_object(), "{method} {path} has no example");
+            }
+        }
+    }
+}
+
+/// Generators name the alternatives of a union after their schemas.
+#[test]
+fn alternatives_of_unions_that_are_objects_have_names() {
+    fn unnamed(value: &Value, place: &str) {
+        match value {
+            Value::Object(map) => {
+                for union in ["oneOf", "anyOf"] {
+                    for one in map.get(union).and_then(Value::as_array).into_iter().flatten() {
+                        assert!(one.get("properties").is_none(), "{place}: {one}");
+                    }
+                }
+                map.iter().for_each(|(key, value)| unnamed(value, &format!("{place}/{key}")));
+            }
+            Value::Array(items) => items.iter().for_each(|value| unnamed(value, place)),
+            _ => {}
+        }
+    }
+    unnamed(&stead_server::openapi()["components"], "components");
+}
+
 #[test]
 fn the_document_lists_problem_codes_as_they_are_sent() {
     let document = stead_server::openapi();

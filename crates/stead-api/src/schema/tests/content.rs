@@ -3,9 +3,10 @@
 use serde_json::{Value, json};
 use stead_core::content::ContentConfig;
 use stead_core::content::event::EventRequest;
-use stead_core::content::run::{CallRequest, EndRequest, RunRequest, StepRequest};
+use stead_core::content::run::{RunRequest, StepRequest};
 
 use super::check;
+use crate::run::{CallRequest, EndRequest};
 
 #[test]
 fn events() {

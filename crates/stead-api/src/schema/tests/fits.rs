@@ -25,7 +25,7 @@ fn keyword_holds(schema: &Value, keyword: &str, rule: &Value, value: &Value) -> 
     let number = || rule.as_u64().unwrap();
     let count = |length: usize| length as u64;
     match keyword {
-        "description" | "format" => true,
+        "description" | "format" | "default" | "discriminator" => true,
         "$ref" => fits(rule.as_str().unwrap().rsplit('/').next().unwrap(), value),
         "type" => match rule {
             Value::Array(kinds) => kinds.iter().any(|kind| is(kind, value)),
@@ -71,6 +71,7 @@ fn keyword_holds(schema: &Value, keyword: &str, rule: &Value, value: &Value) -> 
         "propertyNames" => {
             value.as_object().is_none_or(|map| map.keys().all(|key| holds(rule, &Value::String(key.clone()))))
         }
+        "minProperties" => value.as_object().is_none_or(|map| count(map.len()) >= number()),
         "maxProperties" => value.as_object().is_none_or(|map| count(map.len()) <= number()),
         other => panic!("this validator does not know {other}"),
     }

@@ -1,7 +1,8 @@
 //! `stead digest SESSION`
 
 use serde_json::json;
-use stead_api::digest::{DigestSource, WorkspaceDigest};
+use stead_api::digest::{DigestSource, GenerateRequest, WorkspaceDigest};
+use stead_core::digest::DigestScope;
 
 use crate::client::{query, segment};
 use crate::context::Context;
@@ -43,9 +44,9 @@ impl Digest {
         let (client, out) = (context.client()?, &context.out);
         let session = segment(&self.session);
         let names = query(&[("section_key", &self.key), ("tag", &self.tag)]);
-        let scope = if self.global { "global" } else { "session" };
+        let scope = if self.global { DigestScope::Global } else { DigestScope::Session };
         let digest: WorkspaceDigest = if self.generate {
-            client.post(&format!("/sessions/{session}/digest:generate{names}"), &json!({"scope": scope}))?
+            client.post(&format!("/sessions/{session}/digest:generate{names}"), &GenerateRequest { scope })?
         } else if let Some(file) = &self.set {
             let body = json!({"body": json_input::read_text(file)?, "summary": self.summary, "scope": scope});
             client.put(&format!("/sessions/{session}/digest{names}"), &body)?

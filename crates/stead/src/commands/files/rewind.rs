@@ -1,7 +1,7 @@
 //! `stead rewind SESSION --to SEQ`
 
-use serde_json::json;
-use stead_api::session::rewind::{Moments, Rewound};
+use stead_api::request::Sequence;
+use stead_api::session::rewind::{Moments, RewindRequest, Rewound};
 
 use crate::client::segment;
 use crate::context::Context;
@@ -39,7 +39,7 @@ impl Rewind {
                 out.table(&table)
             });
         };
-        let rewound: Rewound = client.post(&path, &json!({"to": to}))?;
+        let rewound: Rewound = client.post(&path, &RewindRequest { to: Sequence(to) })?;
         out.either(&rewound, || {
             out.line(&format!("the files are as they were at event {to}"))?;
             out.note(&format!("`stead rewind {} --to {}` undoes it", self.session, rewound.undo));

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use serde_json::json;
 use stead_api::List;
-use stead_api::session::snapshot::Snapshot as Kept;
+use stead_api::request::Text;
+use stead_api::session::snapshot::{Snapshot as Kept, SnapshotRequest};
 
 use crate::client::segment;
 use crate::context::Context;
@@ -44,7 +44,7 @@ impl Snapshot {
             });
         }
         let key = self.idempotency_key.clone().unwrap_or_else(|| uuid::Uuid::now_v7().to_string());
-        let body = json!({"name": self.name});
+        let body = SnapshotRequest { name: self.name.clone().map(Text) };
         let kept: Kept = client.create(&path, &body, &key, Duration::ZERO)?;
         out.either(&kept, || {
             out.line(&cell(&kept.id))?;

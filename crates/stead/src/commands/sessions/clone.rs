@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use serde_json::json;
+use stead_api::request::{Sequence, Whole};
+use stead_api::session::snapshot::{self, CloneRequest};
 use stead_api::{List, Session};
 
 use crate::client::segment;
@@ -42,12 +43,12 @@ pub(crate) struct Clone {
 impl Clone {
     pub(crate) fn run(&self, context: &Context) -> Result<(), Failure> {
         let isolation = match self.isolation {
-            Isolation::None => "none",
-            Isolation::Full => "full",
+            Isolation::None => snapshot::Isolation::None,
+            Isolation::Full => snapshot::Isolation::Full,
         };
         let key = self.idempotency_key.clone().unwrap_or_else(|| uuid::Uuid::now_v7().to_string());
         let path = format!("/sessions/{}/clone?wait={}", segment(&self.id), self.wait);
-        let body = json!({"isolation": isolation, "count": self.count, "at": self.at});
+        let body = CloneRequest { isolation, count: Whole(self.count.into()), at: self.at.map(Sequence) };
         let made: List<Session> = context.client()?.create(&path, &body, &key, Duration::from_secs(self.wait))?;
         context.out.either(&made, || render::sessions(&context.out, &made.items))
     }
