@@ -1,4 +1,8 @@
 //! All operations, one file each.
+//!
+//! An operation is `#[boxed]`: it returns a boxed future. The compiler generates the code of an
+//! `async fn` in the crate that awaits it. Without the box, that is the server, which then compiles
+//! everything that an operation awaits, down to the database driver, on every build.
 
 mod content;
 mod files;
@@ -7,6 +11,7 @@ mod registry;
 mod sessions;
 mod tools;
 
+pub(crate) use async_recursion::async_recursion as boxed;
 pub use content::digest::{DigestName, DigestSource, FoundDigest, digest, generate_digest, set_digest};
 pub use content::prompt::{DigestPart, prompt};
 pub use content::push_content::{Faulty, content_of_archive, push_content};

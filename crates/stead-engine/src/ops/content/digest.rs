@@ -13,6 +13,7 @@ use crate::clock;
 use crate::engine::Engine;
 use crate::error::OpError;
 use crate::open_session::OpenSession;
+use crate::ops::boxed;
 use crate::ops::files::read_files::{allowed, read_error};
 use crate::ops::registry::document::Shelf;
 
@@ -79,6 +80,7 @@ pub struct FoundDigest {
 
 /// Returns the session's own digest, else the global one, else the placeholder. The placeholder
 /// records a warning in the journal.
+#[boxed]
 pub async fn digest(engine: &Engine, id: SessionId, name: DigestName) -> Result<FoundDigest, OpError> {
     let open = OpenSession::open(engine, id).await?;
     let session = born(&open).await?;
@@ -101,6 +103,7 @@ pub async fn digest(engine: &Engine, id: SessionId, name: DigestName) -> Result<
 }
 
 /// Sets a digest for the session, or globally.
+#[boxed]
 pub async fn set_digest(
     engine: &Engine,
     actor: &Actor,
@@ -120,6 +123,7 @@ pub async fn set_digest(
 }
 
 /// Generates a digest from the current files and sets it. The actor must be allowed to read them.
+#[boxed]
 pub async fn generate_digest(
     engine: &Engine,
     actor: &Actor,

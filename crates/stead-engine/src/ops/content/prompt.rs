@@ -8,6 +8,7 @@ use stead_digest::prompt::{self, Flavor, Prompt, ShownDigest};
 use crate::engine::Engine;
 use crate::error::OpError;
 use crate::open_session::OpenSession;
+use crate::ops::boxed;
 use crate::ops::content::digest::{DigestName, digest};
 
 /// The part of the digest that a prompt shows.
@@ -18,6 +19,7 @@ pub enum DigestPart {
 }
 
 /// Renders the sections from the session's current state.
+#[boxed]
 pub async fn prompt(
     engine: &Engine,
     id: SessionId,

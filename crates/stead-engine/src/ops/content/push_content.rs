@@ -18,6 +18,7 @@ use crate::engine::Engine;
 use crate::error::OpError;
 use crate::journal::audit;
 use crate::ops::Idempotency;
+use crate::ops::boxed;
 use crate::ops::content::versions::{ContentVersion, VersionRecord, content_version};
 
 /// The treatment of invalid content.
@@ -28,6 +29,7 @@ pub enum Faulty {
     Keep,
 }
 
+#[boxed]
 pub async fn push_content(
     engine: &Engine,
     actor: &Actor,
@@ -100,6 +102,7 @@ async fn push(
 }
 
 /// Returns the files of an archive (tar, tar.gz, tar.zst, zip) with checked content paths.
+#[boxed]
 pub async fn content_of_archive(archive: std::fs::File) -> Result<Vec<NewFile>, OpError> {
     let read = tokio::task::spawn_blocking(move || unpack(archive)).await;
     read.map_err(|_| OpError::ShuttingDown)?

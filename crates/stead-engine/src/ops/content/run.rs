@@ -22,6 +22,7 @@ use crate::engine::Engine;
 use crate::error::OpError;
 use crate::open_session::{OpenSession, each_event};
 use crate::ops::Idempotency;
+use crate::ops::boxed;
 
 /// The current state of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,15 +46,18 @@ async fn born(session: &OpenSession) -> Result<Arc<Session>, OpError> {
     session.state().await.session.ok_or_else(missing)
 }
 
+#[boxed]
 pub async fn runs(engine: &Engine, id: SessionId) -> Result<Vec<RunView>, OpError> {
     let session = born(&OpenSession::open(engine, id).await?).await?;
     session.content.runs.keys().map(|run| view(&session, *run)).collect()
 }
 
+#[boxed]
 pub async fn run(engine: &Engine, id: SessionId, run: RunId) -> Result<RunView, OpError> {
     view(&*born(&OpenSession::open(engine, id).await?).await?, run)
 }
 
+#[boxed]
 pub async fn start_run(
     engine: &Engine,
     actor: &Actor,
@@ -141,6 +145,7 @@ pub struct StepReply {
     pub materials: Materials,
 }
 
+#[boxed]
 pub async fn start_step(
     engine: &Engine,
     actor: &Actor,
@@ -195,6 +200,7 @@ fn reply(run: RunId, step: u64, snapshot: Option<SnapshotRef>, materials: Materi
 }
 
 /// Rebuilds a past step from the journal.
+#[boxed]
 pub async fn step(engine: &Engine, id: SessionId, run: RunId, step: u64) -> Result<StepReply, OpError> {
     let mut state = State::default();
     let mut found = None;
@@ -218,6 +224,7 @@ pub async fn step(engine: &Engine, id: SessionId, run: RunId, step: u64) -> Resu
     reply(run, step, content.in_use().map(Snapshot::reference), request::materials(engine, params).await?)
 }
 
+#[boxed]
 pub async fn end_run(
     engine: &Engine,
     actor: &Actor,

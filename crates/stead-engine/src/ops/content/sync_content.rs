@@ -12,6 +12,7 @@ use crate::engine::Engine;
 use crate::error::OpError;
 use crate::failpoint::pause;
 use crate::open_session::OpenSession;
+use crate::ops::boxed;
 use crate::reconcile;
 
 /// The content to stage.
@@ -25,6 +26,7 @@ pub struct SyncRequest {
 
 /// Records the request, reads the content and records the outcome. Returns the sequence number of
 /// the request. Later events show the outcome.
+#[boxed]
 pub async fn sync_content(engine: &Engine, actor: &Actor, id: SessionId, request: SyncRequest) -> Result<u64, OpError> {
     let (work, actor) = (engine.clone(), actor.clone());
     engine.to_its_end(async move { sync(&work, &actor, id, request).await }).await
@@ -69,6 +71,7 @@ pub(crate) async fn read(
 }
 
 /// Requests to apply the staged content. Returns the sequence number of the request.
+#[boxed]
 pub async fn apply_content(engine: &Engine, actor: &Actor, id: SessionId, mode: ApplyMode) -> Result<u64, OpError> {
     let (work, actor) = (engine.clone(), actor.clone());
     engine

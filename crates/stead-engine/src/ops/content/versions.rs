@@ -11,6 +11,7 @@ use stead_store::{Document, DocumentKind, OpenBlob, version_id};
 use crate::content::tree::{self, TreeFile};
 use crate::engine::Engine;
 use crate::error::OpError;
+use crate::ops::boxed;
 use crate::ops::registry::document::Page;
 
 /// One version of content. It never changes.
@@ -52,6 +53,7 @@ impl ContentVersion {
 }
 
 /// The newest version of each content, sorted by name.
+#[boxed]
 pub async fn contents(engine: &Engine, page: &Page) -> Result<Vec<ContentVersion>, OpError> {
     let found = engine.store().documents(DocumentKind::Content, page.after.as_deref(), page.limit).await?;
     let readable =
@@ -65,6 +67,7 @@ fn missing(name: &Name) -> OpError {
 }
 
 /// Returns a version, or the newest one.
+#[boxed]
 pub async fn content_version(engine: &Engine, name: &Name, version: Option<u64>) -> Result<ContentVersion, OpError> {
     let head = engine.store().document(DocumentKind::Content, name.as_str()).await?.ok_or_else(|| missing(name))?;
     let number = version.unwrap_or_else(|| u64::try_from(head.revision).unwrap_or(0));
@@ -75,6 +78,7 @@ pub async fn content_version(engine: &Engine, name: &Name, version: Option<u64>)
 }
 
 /// All versions, oldest first.
+#[boxed]
 pub async fn content_versions(engine: &Engine, name: &Name) -> Result<Vec<ContentVersion>, OpError> {
     const PAGE: u32 = 500;
     let (prefix, mut found) = (format!("{name}@"), Vec::new());
@@ -95,11 +99,13 @@ pub async fn content_versions(engine: &Engine, name: &Name) -> Result<Vec<Conten
 }
 
 /// The files of a version, sorted.
+#[boxed]
 pub async fn content_files(engine: &Engine, version: &ContentVersion) -> Result<Vec<TreeFile>, OpError> {
     Ok(tree::files(engine, version.root_hash).await?.into_values().collect())
 }
 
 /// Opens one file of a version.
+#[boxed]
 pub async fn open_content_file(
     engine: &Engine,
     version: &ContentVersion,
@@ -121,6 +127,7 @@ pub struct ContentChange {
 }
 
 /// The files that differ, sorted.
+#[boxed]
 pub async fn content_diff(
     engine: &Engine,
     from: &ContentVersion,

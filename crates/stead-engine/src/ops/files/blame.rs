@@ -17,6 +17,7 @@ use crate::engine::Engine;
 use crate::error::OpError;
 use crate::journal::history::{Deed, DeedKind, Entry, entries};
 use crate::open_session::OpenSession;
+use crate::ops::boxed;
 use crate::ops::files::read_files::allowed;
 
 /// The last change of a file.
@@ -45,6 +46,7 @@ pub enum Deeds {
     Removed,
 }
 
+#[boxed]
 pub async fn blame(engine: &Engine, actor: &Actor, id: SessionId, path: &str) -> Result<Blame, OpError> {
     if let Actor::Session { .. } = actor {
         allowed(engine, actor, id, &[ToolName::Read]).await?;

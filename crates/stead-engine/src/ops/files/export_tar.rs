@@ -18,6 +18,7 @@ use tokio::task::JoinHandle;
 use crate::engine::Engine;
 use crate::error::OpError;
 use crate::open_session::OpenSession;
+use crate::ops::boxed;
 use crate::ops::files::read_files::{allowed, read_error};
 
 const PIECE: usize = 256 << 10;
@@ -38,6 +39,7 @@ enum Export {
 
 /// Starts to export the tree below a path. Returns an error if the export fails before its first
 /// bytes. A later failure is an error of [`TarStream::next`].
+#[boxed]
 pub async fn export_tar(engine: &Engine, actor: &Actor, id: SessionId, path: &str) -> Result<TarStream, OpError> {
     // Held until the first bytes arrive. After that only the export's own permits count, because a
     // slow client may hold them for long.

@@ -18,6 +18,7 @@ use crate::engine::Engine;
 use crate::error::OpError;
 use crate::failpoint::pause;
 use crate::open_session::{Intent, OpenSession};
+use crate::ops::boxed;
 use crate::ops::tools::call_tool::{abandon, not_active};
 
 /// The result of an operation, with its position in the journal.
@@ -30,6 +31,7 @@ pub struct Operated {
 }
 
 /// Carries out one operation.
+#[boxed]
 pub async fn operate_files(
     engine: &Engine,
     actor: &Actor,

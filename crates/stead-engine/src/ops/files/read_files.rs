@@ -13,6 +13,7 @@ use stead_providers::{OpenFile, OperateError, Workspace};
 use crate::engine::Engine;
 use crate::error::OpError;
 use crate::open_session::OpenSession;
+use crate::ops::boxed;
 use crate::ops::files::operate_files::refuse;
 
 /// The file or directory at a path.
@@ -22,6 +23,7 @@ pub enum Opened {
 }
 
 /// Opens a file for an actor with `read`, or lists a directory for an actor with `ls`.
+#[boxed]
 pub async fn open_path(engine: &Engine, actor: &Actor, id: SessionId, path: &str) -> Result<Opened, OpError> {
     let _slot = engine.enter(id).await?;
     let workspace = allowed(engine, actor, id, &[ToolName::Read, ToolName::Ls]).await?;
@@ -57,6 +59,7 @@ async fn ended_meanwhile(engine: &Engine, id: SessionId) -> Option<OpError> {
 }
 
 /// Returns the changes since the session began.
+#[boxed]
 pub async fn diff(engine: &Engine, actor: &Actor, id: SessionId) -> Result<Patch, OpError> {
     let _slot = engine.enter(id).await?;
     let workspace = allowed(engine, actor, id, &[ToolName::Read]).await?;

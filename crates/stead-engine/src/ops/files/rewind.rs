@@ -9,10 +9,12 @@ use crate::engine::Engine;
 use crate::error::OpError;
 use crate::journal::history::{Deed, entries};
 use crate::open_session::OpenSession;
+use crate::ops::boxed;
 use crate::ops::files::operate_files::{Operated, carry_out};
 
 /// Restores the files as they were right after event `to`. The current files are kept first, so
 /// that a rewind can be undone.
+#[boxed]
 pub async fn rewind(engine: &Engine, actor: &Actor, id: SessionId, to: u64) -> Result<Operated, OpError> {
     let (work, actor) = (engine.clone(), actor.clone());
     engine
@@ -32,6 +34,7 @@ pub struct CheckpointView {
 }
 
 /// Returns the checkpoint policy of a session, and its checkpoints, oldest first.
+#[boxed]
 pub async fn checkpoints(engine: &Engine, id: SessionId) -> Result<(Rewind, Vec<CheckpointView>), OpError> {
     let state = OpenSession::open(engine, id).await?.state().await;
     let missing = || OpError::NotFound { what: Resource::Session, id: id.to_string() };

@@ -12,8 +12,10 @@ use crate::engine::Engine;
 use crate::error::OpError;
 use crate::open_session::OpenSession;
 use crate::ops::Idempotency;
+use crate::ops::boxed;
 use crate::ops::files::operate_files::{Operated, operate_claimed, operate_files};
 
+#[boxed]
 pub async fn create_snapshot(
     engine: &Engine,
     actor: &Actor,
@@ -28,11 +30,13 @@ pub async fn create_snapshot(
 }
 
 /// All snapshots, oldest first.
+#[boxed]
 pub async fn snapshots(engine: &Engine, id: SessionId) -> Result<Vec<(SnapshotId, Snapshot)>, OpError> {
     let state = OpenSession::open(engine, id).await?.state().await;
     Ok(state.session.map(|session| BTreeMap::clone(&session.snapshots).into_iter().collect()).unwrap_or_default())
 }
 
+#[boxed]
 pub async fn restore_snapshot(
     engine: &Engine,
     actor: &Actor,

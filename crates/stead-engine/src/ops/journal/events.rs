@@ -5,6 +5,7 @@ use stead_store::StoredEvent;
 
 use crate::engine::Engine;
 use crate::error::OpError;
+use crate::ops::boxed;
 
 /// Maximum number of bytes of events per page. A page always has at least one event.
 const PAGE_BYTES: usize = 4 << 20;
@@ -20,6 +21,7 @@ pub struct EventPage {
 
 /// Returns the events after a sequence number, in order. A page has at most `limit` events and a
 /// limited number of bytes.
+#[boxed]
 pub async fn events(engine: &Engine, id: SessionId, after: u64, limit: u32) -> Result<EventPage, OpError> {
     let head = engine.store().head(id).await?;
     let head = head.ok_or_else(|| OpError::NotFound { what: Resource::Session, id: id.to_string() })?;

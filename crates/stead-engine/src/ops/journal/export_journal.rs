@@ -9,6 +9,7 @@ use stead_core::{Event, Recorded, Resource, SessionId, State, apply};
 
 use crate::engine::Engine;
 use crate::error::OpError;
+use crate::ops::boxed;
 
 const PAGE: u32 = 512;
 
@@ -27,6 +28,7 @@ enum Rest {
     Nothing,
 }
 
+#[boxed]
 pub async fn export_journal(engine: &Engine, id: SessionId) -> Result<JournalLines, OpError> {
     let (engine, state) = (engine.clone(), State::default());
     let mut lines = JournalLines { engine, id, state, first: None, rest: Rest::Pages };
@@ -75,6 +77,7 @@ impl JournalLines {
 }
 
 /// Returns the state right after an event.
+#[boxed]
 pub async fn state_at(engine: &Engine, id: SessionId, seq: u64) -> Result<State, OpError> {
     let mut state = State::default();
     crate::open_session::each_event(engine, id, |recorded| {

@@ -12,6 +12,7 @@ use crate::engine::Engine;
 use crate::error::OpError;
 use crate::journal::history::history;
 use crate::open_session::{OpenSession, load};
+use crate::ops::boxed;
 
 /// Maximum number of reads until the journal and the live state have the same position.
 const LOOKS: u32 = 20;
@@ -32,6 +33,7 @@ pub struct ReplayReport {
     pub difference: Option<Difference>,
 }
 
+#[boxed]
 pub async fn replay(engine: &Engine, id: SessionId) -> Result<ReplayReport, OpError> {
     match compare(engine, id).await {
         Err(OpError::Corrupt { seq, source, .. }) => {

@@ -18,6 +18,7 @@ use crate::content::load;
 use crate::engine::Engine;
 use crate::error::OpError;
 use crate::open_session::each_event;
+use crate::ops::boxed;
 use crate::ops::tools::call_bound_tool::judge;
 use crate::ops::{agent_type, content_version};
 
@@ -54,6 +55,7 @@ enum Variant {
     AgentType(Box<AgentType>),
 }
 
+#[boxed]
 pub async fn replay_against(engine: &Engine, id: SessionId, other: Other) -> Result<AgainstReport, OpError> {
     let variant = match other {
         Other::Content { name, version } => {

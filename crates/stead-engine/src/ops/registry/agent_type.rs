@@ -9,12 +9,14 @@ use crate::clock;
 use crate::engine::Engine;
 use crate::error::OpError;
 use crate::ops::Idempotency;
+use crate::ops::boxed;
 use crate::ops::registry::document::{Page, Shelf};
 
 const SHELF: Shelf = Shelf { kind: DocumentKind::AgentType, what: Resource::AgentType };
 
 /// Declares an agent type. The same request with the same idempotency key returns the existing one
 /// in its current form.
+#[boxed]
 pub async fn create_agent_type(
     engine: &Engine,
     actor: &Actor,
@@ -37,15 +39,18 @@ pub async fn create_agent_type(
     }
 }
 
+#[boxed]
 pub async fn agent_type(engine: &Engine, id: &Name) -> Result<AgentType, OpError> {
     SHELF.get(engine, id.as_str()).await
 }
 
+#[boxed]
 pub async fn agent_types(engine: &Engine, page: &Page) -> Result<Vec<AgentType>, OpError> {
     SHELF.list(engine, page).await
 }
 
 /// Replaces the workspace config. Running sessions keep the config they were created with.
+#[boxed]
 pub async fn set_workspace_config(
     engine: &Engine,
     actor: &Actor,
@@ -60,6 +65,7 @@ pub async fn set_workspace_config(
 }
 
 /// Deletes an agent type that has no live sessions.
+#[boxed]
 pub async fn delete_agent_type(engine: &Engine, actor: &Actor, id: &Name) -> Result<(), OpError> {
     for status in ["provisioning", "active", "closing"] {
         let query = SessionQuery {

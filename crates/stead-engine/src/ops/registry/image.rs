@@ -15,6 +15,7 @@ use crate::clock;
 use crate::engine::Engine;
 use crate::error::OpError;
 use crate::journal::audit;
+use crate::ops::boxed;
 
 fn kept(engine: &Engine) -> Result<Arc<Images>, OpError> {
     engine.settings().images.clone().ok_or(OpError::NoImages)
@@ -28,6 +29,7 @@ async fn off_thread<T: Send + 'static>(
 
 /// Imports an archive under a name: a tar of a root directory, or an OCI archive. All of it is
 /// imported, or nothing changes.
+#[boxed]
 pub async fn import_image(
     engine: &Engine,
     actor: &Actor,
@@ -55,6 +57,7 @@ async fn import(
     Ok((record, naming))
 }
 
+#[boxed]
 pub async fn image(engine: &Engine, name: ImageName) -> Result<ImageRecord, OpError> {
     let images = kept(engine)?;
     let found = off_thread(move || images.find(&name)?.ok_or(ImageError::Missing { name })).await?;
@@ -62,12 +65,14 @@ pub async fn image(engine: &Engine, name: ImageName) -> Result<ImageRecord, OpEr
 }
 
 /// All images, sorted by name.
+#[boxed]
 pub async fn images(engine: &Engine) -> Result<Vec<ImageRecord>, OpError> {
     let images = kept(engine)?;
     off_thread(move || images.list()).await
 }
 
 /// Removes a name that no box uses.
+#[boxed]
 pub async fn remove_image(engine: &Engine, actor: &Actor, name: ImageName) -> Result<(), OpError> {
     let (work, actor) = (engine.clone(), actor.clone());
     engine.to_its_end(async move { remove(&work, &actor, name).await }).await

@@ -5,6 +5,7 @@ use stead_core::config::ProviderName;
 use stead_providers::Health;
 
 use crate::engine::Engine;
+use crate::ops::boxed;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProviderReport {
@@ -13,6 +14,7 @@ pub struct ProviderReport {
     pub capabilities: ProviderCapabilities,
 }
 
+#[boxed]
 pub async fn providers(engine: &Engine) -> Vec<ProviderReport> {
     let mut reports = Vec::new();
     for provider in engine.providers().iter() {

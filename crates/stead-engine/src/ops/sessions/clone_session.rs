@@ -14,6 +14,7 @@ use crate::claim::Claims;
 use crate::engine::Engine;
 use crate::error::OpError;
 use crate::open_session::{AppendError, Birth, OpenSession};
+use crate::ops::boxed;
 use crate::ops::files::snapshot::keep;
 use crate::ops::{Idempotency, close_session, state_at};
 use crate::{clock, reconcile};
@@ -37,6 +38,7 @@ pub struct CloneOrder {
 }
 
 /// Creates `count` clones, or none. Each is an independent session with its own journal and token.
+#[boxed]
 pub async fn clone_session(
     engine: &Engine,
     actor: &Actor,

@@ -14,6 +14,7 @@ use crate::engine::Engine;
 use crate::error::OpError;
 use crate::journal::audit;
 use crate::open_session::{AppendError, Birth, OpenSession};
+use crate::ops::boxed;
 use crate::ops::content_version;
 use crate::ops::sessions::plan_session::resolve;
 use crate::{clock, reconcile};
@@ -27,6 +28,7 @@ pub struct Idempotency {
 }
 
 /// Returns as soon as the session is recorded. Its workspace is created in the background.
+#[boxed]
 pub async fn create_session(
     engine: &Engine,
     actor: &Actor,

@@ -14,6 +14,7 @@ use crate::clock;
 use crate::effects::bundle;
 use crate::engine::Engine;
 use crate::error::OpError;
+use crate::ops::boxed;
 use crate::ops::{agent_type, platform, project};
 
 /// A session as it would start now.
@@ -40,6 +41,7 @@ pub struct Outlook {
 }
 
 /// Resolves a request and checks the health of the providers. Changes nothing.
+#[boxed]
 pub async fn plan_session(engine: &Engine, request: SessionRequest) -> Result<SessionPlan, OpError> {
     let (spec, mounts) = resolve(engine, request).await?;
     let outlook = match &spec.workspace {

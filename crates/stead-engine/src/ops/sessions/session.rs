@@ -8,6 +8,7 @@ use stead_store::SessionQuery;
 use crate::engine::Engine;
 use crate::error::OpError;
 use crate::open_session::OpenSession;
+use crate::ops::boxed;
 
 /// A page of the list of sessions, newest first.
 #[derive(Debug, Clone, Default)]
@@ -19,6 +20,7 @@ pub struct SessionPage {
     pub project: Option<String>,
 }
 
+#[boxed]
 pub async fn session(engine: &Engine, id: SessionId) -> Result<State, OpError> {
     Ok(OpenSession::open(engine, id).await?.state().await)
 }
@@ -30,6 +32,7 @@ pub struct SessionList {
     pub next: Option<SessionId>,
 }
 
+#[boxed]
 pub async fn sessions(engine: &Engine, page: SessionPage) -> Result<SessionList, OpError> {
     let wanted = usize::try_from(page.limit).unwrap_or(usize::MAX);
     let query = SessionQuery {
@@ -59,6 +62,7 @@ pub async fn sessions(engine: &Engine, page: SessionPage) -> Result<SessionList,
 }
 
 /// Returns the number of sessions in each status, including statuses without sessions.
+#[boxed]
 pub async fn session_counts(engine: &Engine) -> Result<Vec<(Status, u64)>, OpError> {
     let counted = engine.store().session_counts().await?;
     let count =
@@ -68,6 +72,7 @@ pub async fn session_counts(engine: &Engine) -> Result<Vec<(Status, u64)>, OpErr
 
 /// Waits until the session is neither provisioning nor closing. Returns its current state after the
 /// timeout.
+#[boxed]
 pub async fn wait_settled(engine: &Engine, id: SessionId, patience: Duration) -> Result<State, OpError> {
     let session = OpenSession::open(engine, id).await?;
     let mut watch = session.watch();

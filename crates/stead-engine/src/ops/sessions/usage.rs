@@ -10,6 +10,7 @@ use crate::effects::repository;
 use crate::engine::Engine;
 use crate::error::OpError;
 use crate::open_session::OpenSession;
+use crate::ops::boxed;
 
 /// Disk usage by owner. Data that workspaces share is counted once.
 #[derive(Debug, Clone)]
@@ -30,6 +31,7 @@ pub struct SessionUsage {
     pub disk: Option<WorkspaceUsage>,
 }
 
+#[boxed]
 pub async fn usage(engine: &Engine) -> Result<Usage, OpError> {
     let mut workspaces = Vec::new();
     for row in engine.store().live_sessions().await? {
@@ -56,6 +58,7 @@ pub async fn usage(engine: &Engine) -> Result<Usage, OpError> {
 }
 
 /// Returns the disk usage of a session's workspace. `None` if it has none.
+#[boxed]
 pub async fn session_usage(engine: &Engine, id: SessionId) -> Result<Option<SessionUsage>, OpError> {
     let state = OpenSession::open(engine, id).await?.state().await;
     let Some(session) = &state.session else { return Ok(None) };

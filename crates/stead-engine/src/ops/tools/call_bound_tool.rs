@@ -26,6 +26,7 @@ use crate::engine::Engine;
 use crate::error::OpError;
 use crate::failpoint::pause;
 use crate::open_session::{Intent, OpenSession};
+use crate::ops::boxed;
 use crate::ops::tools::call_tool::{abandon, count, not_active, perform};
 
 /// Arguments up to this size are recorded with a refusal.
@@ -43,6 +44,7 @@ pub struct BoundReply {
 }
 
 /// Calls a tool. The call runs until it is recorded, even if the caller goes away.
+#[boxed]
 pub async fn call_bound_tool(
     engine: &Engine,
     actor: &Actor,

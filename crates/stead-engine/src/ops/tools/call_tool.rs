@@ -19,6 +19,7 @@ use crate::engine::Engine;
 use crate::error::OpError;
 use crate::failpoint::pause;
 use crate::open_session::{Intent, OpenSession};
+use crate::ops::boxed;
 use crate::ops::files::operate_files::refuse;
 
 const CANCEL_AGAIN: Duration = Duration::from_millis(50);
@@ -33,6 +34,7 @@ pub struct ToolReply {
 }
 
 /// Calls a tool. The call runs until it is recorded, even if the caller goes away.
+#[boxed]
 pub async fn call_tool(
     engine: &Engine,
     actor: &Actor,
@@ -45,6 +47,7 @@ pub async fn call_tool(
 
 /// Like [`call_tool`]. When `cancelled` fires, the processes of the call are ended and the outcome
 /// is recorded.
+#[boxed]
 pub async fn call_tool_until(
     engine: &Engine,
     actor: &Actor,

@@ -16,6 +16,7 @@ use crate::error::OpError;
 use crate::failpoint::pause;
 use crate::open_session::{Intent, OpenSession};
 use crate::ops::Idempotency;
+use crate::ops::boxed;
 use crate::ops::files::operate_files::refuse;
 
 /// An exec. Once it has finished, it has the head and tail of each output stream.
@@ -29,6 +30,7 @@ pub struct ExecView {
 
 /// Starts a command. Waits for it, unless it runs in the background. It continues if the caller
 /// goes away.
+#[boxed]
 pub async fn start_exec(
     engine: &Engine,
     actor: &Actor,
@@ -135,6 +137,7 @@ async fn wait_for_end(
 }
 
 /// Returns an exec. With `patience`, waits until it has ended or the time is over.
+#[boxed]
 pub async fn exec(
     engine: &Engine,
     id: SessionId,
@@ -165,6 +168,7 @@ pub(in crate::ops) async fn view(engine: &Engine, session: &OpenSession, id: Exe
 }
 
 /// All running execs and the latest ended ones, oldest first, without their output.
+#[boxed]
 pub async fn execs(engine: &Engine, id: SessionId) -> Result<Vec<ExecView>, OpError> {
     let state = OpenSession::open(engine, id).await?.state().await;
     let found = state.session.iter().flat_map(|session| session.execs.iter());
@@ -172,6 +176,7 @@ pub async fn execs(engine: &Engine, id: SessionId) -> Result<Vec<ExecView>, OpEr
 }
 
 /// Writes bytes to a command's standard input.
+#[boxed]
 pub async fn feed_exec(
     engine: &Engine,
     actor: &Actor,
@@ -185,6 +190,7 @@ pub async fn feed_exec(
 }
 
 /// Sends a signal to a command's process group.
+#[boxed]
 pub async fn signal_exec(
     engine: &Engine,
     actor: &Actor,
@@ -197,6 +203,7 @@ pub async fn signal_exec(
 }
 
 /// Resizes a command's terminal.
+#[boxed]
 pub async fn resize_exec(
     engine: &Engine,
     actor: &Actor,
@@ -209,6 +216,7 @@ pub async fn resize_exec(
 }
 
 /// Kills every process of a command, including processes it left behind. Idempotent.
+#[boxed]
 pub async fn kill_exec(engine: &Engine, actor: &Actor, id: SessionId, exec: ExecId) -> Result<(), OpError> {
     let session = OpenSession::open(engine, id).await?;
     let known = session.exec(exec).await.ok_or(Rejection::NoExec { exec })?;

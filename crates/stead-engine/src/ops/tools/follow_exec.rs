@@ -11,6 +11,7 @@ use stead_providers::{Followed, Following, OutputStream};
 use crate::engine::Engine;
 use crate::error::OpError;
 use crate::open_session::OpenSession;
+use crate::ops::boxed;
 use crate::ops::tools::exec::{ExecView, view};
 
 /// Delay between two attempts to reach a box that does not answer.
@@ -46,6 +47,7 @@ pub struct ExecReader {
 }
 
 /// Starts to read after chunk `after`.
+#[boxed]
 pub async fn follow_exec(engine: &Engine, id: SessionId, exec: ExecId, after: u64) -> Result<ExecReader, OpError> {
     let session = OpenSession::open(engine, id).await?;
     session.exec(exec).await.ok_or(Rejection::NoExec { exec })?;

@@ -15,6 +15,7 @@ use crate::content::request;
 use crate::engine::Engine;
 use crate::error::OpError;
 use crate::open_session::OpenSession;
+use crate::ops::boxed;
 
 /// A tool that is visible, bound and allowed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,6 +31,7 @@ async fn session(engine: &Engine, id: SessionId) -> Result<Arc<Session>, OpError
 
 /// Returns the tools of a catalog in its order. `None` if the caller names no catalog and none is
 /// active.
+#[boxed]
 pub async fn offered_tools(
     engine: &Engine,
     id: SessionId,
@@ -51,12 +53,14 @@ pub async fn offered_tools(
 }
 
 /// The active snapshot's prompt packs by name.
+#[boxed]
 pub async fn prompt_packs(engine: &Engine, id: SessionId) -> Result<BTreeMap<String, PackRef>, OpError> {
     let session = session(engine, id).await?;
     Ok(session.content.active.as_ref().map(|snapshot| snapshot.prompt_packs.clone()).unwrap_or_default())
 }
 
 /// Returns the messages of a prompt pack, with image data.
+#[boxed]
 pub async fn prompt_pack(engine: &Engine, id: SessionId, name: &str) -> Result<Vec<Message>, OpError> {
     let packs = prompt_packs(engine, id).await?;
     match packs.get(name) {
