@@ -150,7 +150,7 @@ impl Kind for Env {
     }
 }
 
-impl Kind for stead_core::exec::Unread {
+impl Kind for stead_core::exec::FullBuffer {
     fn schema() -> Value {
         schema::named("UnreadOutput")
     }

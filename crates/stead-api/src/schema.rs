@@ -152,7 +152,7 @@ schemas! {
     ToolArguments = json!({"type": "object", "description": "The tool's arguments: GET /api/v1/tools gives the schema of each."});
     Isolation = words(["none", "full"]);
     ExecStatus = words(stead_core::exec::ExecStatus::ALL.iter().map(|word| word.as_str()));
-    UnreadOutput = words(stead_core::exec::Unread::ALL.iter().map(|word| word.as_str()));
+    UnreadOutput = words(stead_core::exec::FullBuffer::ALL.iter().map(|word| word.as_str()));
     Encoding = words(["utf8", "base64"]);
     SignalName = exec::signal_name();
     StreamedOutput = exec::streamed_output();

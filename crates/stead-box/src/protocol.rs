@@ -13,8 +13,8 @@ pub use frame::{Decoder, MAX_FRAME, ProtocolError, encode, read_frame};
 pub(crate) use frame::{ReadError, receive};
 pub use guest_error::{GuestError, GuestErrorKind};
 pub use message::{
-    AfterRun, Answer, Ask, ExecOrder, ExecResult, ExecStatus, FileAsk, FileStat, IfMissing, IfThere, Input, Kept,
-    NewContent, OutputLimits, PatchText, Reply, Request, Stream, TerminalSize, ToolCall, ToolLimits, ToolReply, Unread,
+    AfterRun, Answer, Ask, ExecOrder, ExecResult, ExecStatus, FileAsk, FileStat, FullBuffer, IfMissing, IfThere, Input,
+    Kept, NewContent, OutputLimits, PatchText, Reply, Request, Stream, TerminalSize, ToolCall, ToolLimits, ToolReply,
 };
 
 /// Version of the protocol. The server and init are installed together. A box that outlives an

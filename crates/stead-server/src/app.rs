@@ -5,8 +5,8 @@ use std::sync::Arc;
 use stead_engine::Engine;
 use tokio::sync::watch;
 
-use crate::answering::Answering;
 use crate::config::ServerConfig;
+use crate::idempotency_keys::KeysInProgress;
 use crate::metrics::Metrics;
 use crate::quota::Quotas;
 use crate::respond::stream_turns::StreamTurns;
@@ -15,7 +15,7 @@ use crate::respond::stream_turns::StreamTurns;
 pub(crate) struct App {
     pub(crate) engine: Engine,
     pub(crate) config: Arc<ServerConfig>,
-    pub(crate) answering: Answering,
+    pub(crate) idempotency_keys: KeysInProgress,
     pub(crate) metrics: Metrics,
     pub(crate) quotas: Quotas,
     pub(crate) stream_turns: StreamTurns,

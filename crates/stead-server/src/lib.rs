@@ -9,12 +9,12 @@
 //!
 //! This crate makes no decision about sessions and stores nothing, so it can be killed at any time.
 
-mod answering;
 mod app;
 mod auth;
 mod config;
 mod extract;
 mod host;
+mod idempotency_keys;
 mod listener;
 mod mcp;
 mod metrics;

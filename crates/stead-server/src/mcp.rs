@@ -182,7 +182,7 @@ impl rmcp::ServerHandler for Door {
         if let Ok(mut chosen) = Chosen::of(self, &context.extensions) {
             // The initialization is complete. The watch lasts as long as the connection, so it must
             // not count as a message in progress.
-            chosen.answering = None;
+            chosen.in_progress = None;
             tokio::spawn(changes::tell(chosen, context.peer));
         }
     }

@@ -14,9 +14,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::answering::Answering;
 use crate::app::App;
 use crate::config::ServerConfig;
+use crate::idempotency_keys::KeysInProgress;
 use crate::listener::connection;
 use crate::listener::connections::Connections;
 use crate::metrics::Metrics;
@@ -43,7 +43,7 @@ pub async fn serve(
         quotas: Quotas::new(&config),
         stream_turns: StreamTurns::default(),
         config: Arc::new(config),
-        answering: Answering::default(),
+        idempotency_keys: KeysInProgress::default(),
         metrics: Metrics::install(),
         stopping: stopping.clone(),
     };

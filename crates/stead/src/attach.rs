@@ -13,7 +13,7 @@ use stead_api::Exec;
 use stead_api::exec::{ExecFailure, ExecRequest, Input, Pty, ResizeRequest};
 use stead_api::request::Whole;
 use stead_core::env::Env;
-use stead_core::exec::{ExecStatus, Unread};
+use stead_core::exec::{ExecStatus, FullBuffer};
 
 use crate::client::{Client, ExecNews, exec_path, follow_exec, segment, stdin_body};
 use crate::failure::Failure;
@@ -59,7 +59,7 @@ pub(crate) fn run(
     let piped = !std::io::stdin().is_terminal();
     let mut body = ExecRequest {
         background: true,
-        unread: Unread::Wait,
+        unread: FullBuffer::Wait,
         stdin: Input::Open(piped),
         ..ExecRequest::argv(argv.to_owned())
     };

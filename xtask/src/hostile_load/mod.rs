@@ -119,7 +119,8 @@ fn nothing_left(left: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Runs the load without and with the hostile session. Returns the report and the control groups of all boxes.
+/// Runs the load without and with the hostile session. Returns the report and the control groups of
+/// all boxes.
 fn measured(server: &Server, size: &Size) -> Result<(Report, census::Groups)> {
     let admin = server.client()?;
     declare(&admin)?;

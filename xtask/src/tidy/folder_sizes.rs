@@ -7,29 +7,12 @@ use super::file_tree::FileTree;
 
 const MOST_FILES: usize = 20;
 
-/// TEMPORARY: folders that are being divided. Remove an entry when its folder is small enough.
-const PENDING: &[&str] = &[
-    "crates/stead-core/src",
-    "crates/stead-core/src/content",
-    "crates/stead-engine/src",
-    "crates/stead-engine/src/ops",
-    "crates/stead-fs/src",
-    "crates/stead-git/src",
-    "crates/stead-server/src",
-    "crates/stead-server/src/routes",
-    "crates/stead-store/src",
-];
-
 pub(super) fn check(tree: &FileTree) -> Findings {
-    check_with(tree, PENDING)
-}
-
-fn check_with(tree: &FileTree, pending: &[&str]) -> Findings {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for folder in tree.rust().filter_map(|(path, _)| path.rsplit_once('/')).map(|(folder, _)| folder) {
         *counts.entry(folder).or_default() += 1;
     }
-    let large = counts.into_iter().filter(|(folder, count)| *count > MOST_FILES && !pending.contains(folder));
+    let large = counts.into_iter().filter(|(_, count)| *count > MOST_FILES);
     large.map(|(folder, count)| format!("{folder}: {count} source files, over {MOST_FILES}; divide it")).collect()
 }
 
@@ -50,7 +33,6 @@ mod tests {
             "crates/a/src: 21 source files, over 20; divide it",
             "crates/c/tests/it: 25 source files, over 20; divide it",
         ];
-        assert_eq!(check_with(&tree, &[]), expect);
-        assert_eq!(check_with(&tree, &["crates/a/src"]), expect[1..]);
+        assert_eq!(check(&tree), expect);
     }
 }

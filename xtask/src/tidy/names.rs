@@ -60,36 +60,11 @@ const EXCEPTIONS: &[Exception] = &[Exception {
     reason: "a boxed error, in the sense of Rust's `Box`",
 }];
 
-/// TEMPORARY: names that are being replaced. Each entry is the start of a path and a word. Remove
-/// an entry with the last name that needs it.
-const PENDING: &[(&str, &str)] = &[
-    ("crates/stead-api/", "moment"),
-    ("crates/stead-box/", "unread"),
-    ("crates/stead-core/", "moment"),
-    ("crates/stead-core/", "onward"),
-    ("crates/stead-core/", "place"),
-    ("crates/stead-core/", "trail"),
-    ("crates/stead-digest/", "place"),
-    ("crates/stead-engine/", "moment"),
-    ("crates/stead-engine/", "place"),
-    ("crates/stead-engine/", "said"),
-    ("crates/stead-engine/", "talk"),
-    ("crates/stead-engine/", "way"),
-    ("crates/stead-git/", "bring"),
-    ("crates/stead-git/", "left_out"),
-    ("crates/stead-git/", "way"),
-    ("crates/stead-providers/", "late"),
-    ("crates/stead-providers/", "said"),
-    ("crates/stead-server/", "answering"),
-    ("crates/stead-server/", "place"),
-    ("crates/stead-server/", "unread"),
-];
-
 pub(super) fn check(tree: &FileTree) -> Findings {
-    check_with(tree, EXCEPTIONS, PENDING)
+    check_with(tree, EXCEPTIONS)
 }
 
-fn check_with(tree: &FileTree, exceptions: &[Exception], pending: &[(&str, &str)]) -> Findings {
+fn check_with(tree: &FileTree, exceptions: &[Exception]) -> Findings {
     let mut findings = Vec::new();
     let mut needed = BTreeSet::new();
     for (path, name) in names(tree) {
@@ -97,7 +72,7 @@ fn check_with(tree: &FileTree, exceptions: &[Exception], pending: &[(&str, &str)
         for word in WORDS.iter().filter(|word| contains(&name, word.banned)) {
             if let Some(index) = exceptions.iter().position(|one| one.path == path_only && one.name == name) {
                 needed.insert(index);
-            } else if !pending.iter().any(|(start, banned)| path.starts_with(start) && *banned == word.banned) {
+            } else {
                 findings.push(format!("{path}: '{}' in '{name}': use {}", word.banned, word.instead));
             }
         }
@@ -180,7 +155,7 @@ mod tests {
     use super::*;
 
     fn check_tree(files: &[(&str, &str)]) -> Findings {
-        check_with(&FileTree::of(files), &[], &[])
+        check_with(&FileTree::of(files), &[])
     }
 
     #[test]
@@ -229,8 +204,6 @@ mod tests {
             "crates/a/src/a.rs: 'OtherPlace' is excepted without a reason",
             "crates/a/src/a.rs: 'Placed' needs no exception any more",
         ];
-        assert_eq!(check_with(&tree, &exceptions, &[]), expect);
-        assert!(check_with(&tree, &[], &[("crates/a/", "place")]).is_empty());
-        assert_eq!(check_with(&tree, &[], &[("crates/b/", "place"), ("crates/a/", "way")]).len(), 2);
+        assert_eq!(check_with(&tree, &exceptions), expect);
     }
 }

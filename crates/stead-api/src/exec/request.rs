@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::Serialize;
 use serde_json::{Value, json};
 use stead_core::env::Env;
-use stead_core::exec::{ExecOrder, ExecSpec, Stdin, TerminalSize, Unread};
+use stead_core::exec::{ExecOrder, ExecSpec, FullBuffer, Stdin, TerminalSize};
 use stead_core::parse::{FieldPath, Fields, Read};
 use stead_core::plan::WORKSPACE_ROOT;
 
@@ -47,7 +47,7 @@ request! {
         default(Pty::default()) pty: Pty,
         /// Handling of unread output: `drop` discards the oldest and reports the gap,
         /// `wait` blocks the command.
-        default(Unread::Drop) unread: Unread,
+        default(FullBuffer::Drop) unread: FullBuffer,
     }
 }
 
@@ -124,7 +124,7 @@ impl Default for ExecRequest {
             timeout_seconds: None,
             background: false,
             pty: Pty::default(),
-            unread: Unread::Drop,
+            unread: FullBuffer::Drop,
         }
     }
 }

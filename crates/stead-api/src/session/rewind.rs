@@ -37,7 +37,8 @@ pub struct Rewound {
 
 /// Checkpoints of a session: states of its files that it can rewind to.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Moments {
+#[schema(as = Moments)]
+pub struct Checkpoints {
     /// Cost that the server may spend on checkpoints: `off`, `free` (the default), `layers` or
     /// `copies`. Each value includes the ones before it.
     #[schema(value_type = schema::Points)]
@@ -46,12 +47,13 @@ pub struct Moments {
     #[schema(minimum = 1)]
     pub keep: u64,
     /// Checkpoints, oldest first. Each describes the files from its event until the next item.
-    pub items: Vec<Moment>,
+    pub items: Vec<Checkpoint>,
 }
 
 /// The files of a workspace after one event.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Moment {
+#[schema(as = Moment)]
+pub struct Checkpoint {
     /// Sequence number of the event.
     #[schema(minimum = 1)]
     pub seq: u64,

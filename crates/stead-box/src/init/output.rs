@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use crate::protocol::{CHUNK, Kept, OutputLimits, Stream, Unread};
+use crate::protocol::{CHUNK, FullBuffer, Kept, OutputLimits, Stream};
 
 /// Cost of a chunk in addition to its bytes, so that many tiny chunks stay within the limit.
 const OVERHEAD: usize = 64;
@@ -22,7 +22,7 @@ pub(super) struct Output {
     first: u64,
     ring_bytes: usize,
     ring_limit: usize,
-    unread: Unread,
+    unread: FullBuffer,
     /// Number of the first chunk that was sent to no follower.
     undelivered: u64,
 }
@@ -53,7 +53,7 @@ impl Output {
             self.ring_bytes += chunk.len() + OVERHEAD;
             self.ring.push_back((stream, chunk.to_vec()));
         }
-        while self.ring_bytes > self.ring_limit && (self.unread == Unread::Drop || self.first < self.undelivered) {
+        while self.ring_bytes > self.ring_limit && (self.unread == FullBuffer::Drop || self.first < self.undelivered) {
             let Some((_, dropped)) = self.ring.pop_front() else { break };
             self.ring_bytes -= dropped.len() + OVERHEAD;
             self.first += 1;
@@ -67,7 +67,7 @@ impl Output {
 
     /// Returns true if the command must wait for a reader.
     pub(super) fn waits(&self) -> bool {
-        self.unread == Unread::Wait && self.ring_bytes >= self.ring_limit && self.first >= self.undelivered
+        self.unread == FullBuffer::Wait && self.ring_bytes >= self.ring_limit && self.first >= self.undelivered
     }
 
     pub(super) fn ring_bytes(&self) -> usize {
@@ -141,7 +141,7 @@ mod tests {
     fn both_ends_are_kept_and_everything_is_counted() {
         for pieces in [1, 3, 7, 1000] {
             let text: Vec<u8> = (0..1000u32).map(|n| (n % 251) as u8).collect();
-            let mut output = Output::new(OutputLimits { kept_bytes: 20, ring_bytes: 0, unread: Unread::Drop });
+            let mut output = Output::new(OutputLimits { kept_bytes: 20, ring_bytes: 0, unread: FullBuffer::Drop });
             text.chunks(pieces).for_each(|piece| output.push(Stream::Stdout, piece));
             let (stdout, stderr, bytes) = output.take_ends();
             assert_eq!(stdout, Kept { total: 1000, head: 10, tail: 10 });
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn short_output_is_whole() {
-        let mut output = Output::new(OutputLimits { kept_bytes: 20, ring_bytes: 1000, unread: Unread::Drop });
+        let mut output = Output::new(OutputLimits { kept_bytes: 20, ring_bytes: 1000, unread: FullBuffer::Drop });
         output.push(Stream::Stdout, b"hello ");
         output.push(Stream::Stderr, b"oh");
         output.push(Stream::Stdout, b"there you");
@@ -164,8 +164,11 @@ mod tests {
 
     #[test]
     fn the_ring_forgets_the_oldest_and_says_where_it_begins() {
-        let mut output =
-            Output::new(OutputLimits { kept_bytes: 0, ring_bytes: 10 * (OVERHEAD as u64 + 1), unread: Unread::Drop });
+        let mut output = Output::new(OutputLimits {
+            kept_bytes: 0,
+            ring_bytes: 10 * (OVERHEAD as u64 + 1),
+            unread: FullBuffer::Drop,
+        });
         (0..100u8).for_each(|n| output.push(Stream::Stdout, &[n]));
         assert_eq!(output.chunks(), 100);
         assert_eq!(output.chunk(0), Some((90, Stream::Stdout, [90].as_slice())));

@@ -142,13 +142,13 @@ pub struct OutputLimits {
     pub kept_bytes: u64,
     /// Size of the ring buffer of both streams, for clients that attach late or again.
     pub ring_bytes: u64,
-    pub unread: Unread,
+    pub unread: FullBuffer,
 }
 
 /// Handling of unread output when the ring buffer is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Unread {
+pub enum FullBuffer {
     /// The oldest output is dropped.
     Drop,
     /// The command blocks until a client reads.
@@ -157,7 +157,7 @@ pub enum Unread {
 
 impl Default for OutputLimits {
     fn default() -> Self {
-        Self { kept_bytes: 32 << 10, ring_bytes: 1 << 20, unread: Unread::Drop }
+        Self { kept_bytes: 32 << 10, ring_bytes: 1 << 20, unread: FullBuffer::Drop }
     }
 }
 

@@ -40,7 +40,7 @@ pub struct ExecSpec {
     pub background: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pty: Option<TerminalSize>,
-    pub unread: Unread,
+    pub unread: FullBuffer,
 }
 
 impl ExecSpec {
@@ -62,7 +62,7 @@ words!(
 
 words!(
     /// The treatment of output that exceeds the buffer before a client reads it.
-    Unread, "unread", {
+    FullBuffer, "unread", {
         /// The oldest output is dropped, and the reader learns which chunks it missed.
         Drop = "drop",
         /// The command blocks, as on a full pipe.

@@ -8,7 +8,7 @@ use stead_core::command::ExecOutcome;
 use stead_core::config::ProviderName;
 use stead_core::env::Env;
 use stead_core::event::{Answer, CloseReason, Failure, FileEffect, FileOperation, StepReport};
-use stead_core::exec::{ExecOrder, ExecOutput, ExecSpec, Exit, Stdin, Unread};
+use stead_core::exec::{ExecOrder, ExecOutput, ExecSpec, Exit, FullBuffer, Stdin};
 use stead_core::session::WorkspaceStatus;
 use stead_core::spec::SessionSpec;
 use stead_core::tool::ToolName;
@@ -109,7 +109,7 @@ fn exec_order() -> Box<ExecOrder> {
         timeout_seconds: None,
         background: true,
         pty: None,
-        unread: Unread::Drop,
+        unread: FullBuffer::Drop,
     };
     let mut env = Env::default();
     env.set("A_SECRET", "value-nobody-keeps");

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use stead_core::ExecId;
 use stead_core::env::Env;
-use stead_core::exec::{ExecOrder, ExecSpec, Stdin, TerminalSize, Unread};
+use stead_core::exec::{ExecOrder, ExecSpec, FullBuffer, Stdin, TerminalSize};
 use stead_core::tool::ToolName;
 
 use super::{Suite, Violation, hold, ok};
@@ -26,7 +26,7 @@ fn order(command: &str, stdin: Stdin, pty: Option<TerminalSize>) -> ExecOrder {
         timeout_seconds: None,
         background: true,
         pty,
-        unread: Unread::Drop,
+        unread: FullBuffer::Drop,
     };
     ExecOrder { spec, env: Env::default(), stdin: Vec::new() }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use stead_box::protocol::{AfterRun, Ask, ExecOrder, Input, Kept, OutputLimits, Unread};
+use stead_box::protocol::{AfterRun, Ask, ExecOrder, FullBuffer, Input, Kept, OutputLimits};
 use stead_box::{BoxError, Finished};
 use stead_core::config::ToolLimits;
 use stead_core::env::Env;
@@ -37,7 +37,7 @@ pub(super) async fn run(client: &MuxClient, exec: String, command: Command, limi
         timeout_ms: Some(command.timeout_ms),
         terminal: None,
         // No reader follows a tool call, so a ring would only duplicate the kept output.
-        output: OutputLimits { kept_bytes, ring_bytes: 0, unread: Unread::Drop },
+        output: OutputLimits { kept_bytes, ring_bytes: 0, unread: FullBuffer::Drop },
     };
     let input = command.stdin.unwrap_or_default();
     let ask = Ask::Run { order: Box::new(order), then: AfterRun::Forget };
@@ -106,7 +106,7 @@ pub(super) fn set_up(
         input: Input::Nothing,
         timeout_ms: Some(timeout_seconds * 1_000),
         terminal: None,
-        output: OutputLimits { kept_bytes: 2 * SETUP_TAIL_BYTES as u64, ring_bytes: 0, unread: Unread::Drop },
+        output: OutputLimits { kept_bytes: 2 * SETUP_TAIL_BYTES as u64, ring_bytes: 0, unread: FullBuffer::Drop },
     };
     let finished = guest_box.connect().and_then(|mut connection| connection.run(order, &[]));
     let Finished { result, stdout, stderr, .. } = match finished {

@@ -9,7 +9,7 @@ use stead_box::protocol::{
 };
 use stead_box::{BoxError, Finished};
 use stead_core::ExecId;
-use stead_core::exec::{ExecOrder, ExecOutput, Exit, Stdin, TerminalSize, Unread};
+use stead_core::exec::{ExecOrder, ExecOutput, Exit, FullBuffer, Stdin, TerminalSize};
 use tokio::io::AsyncWriteExt;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 
@@ -84,8 +84,8 @@ impl GuestExecs {
 fn order(exec: ExecId, order: &ExecOrder, output_bytes: u64) -> Box<protocol::ExecOrder> {
     let spec = &order.spec;
     let (ring_bytes, unread) = match spec.unread {
-        Unread::Drop => (RING_BYTES, protocol::Unread::Drop),
-        Unread::Wait => (WAITING_RING_BYTES, protocol::Unread::Wait),
+        FullBuffer::Drop => (RING_BYTES, protocol::FullBuffer::Drop),
+        FullBuffer::Wait => (WAITING_RING_BYTES, protocol::FullBuffer::Wait),
     };
     Box::new(protocol::ExecOrder {
         exec: exec.to_string(),

@@ -1,7 +1,7 @@
 //! Git in the box, on the agent's repository. It takes arguments, never a shell command, and runs
 //! no hooks of the repository.
 
-use stead_box::protocol::{ExecOrder, Input, OutputLimits, Unread};
+use stead_box::protocol::{ExecOrder, FullBuffer, Input, OutputLimits};
 use stead_core::plan::WORKSPACE_ROOT;
 
 use super::guest_box::GuestBox;
@@ -44,7 +44,7 @@ pub(super) fn run(guest_box: &dyn GuestBox, order: GitOrder) -> Result<GitRan, P
         input: if order.input.is_empty() { Input::Nothing } else { Input::Bytes },
         timeout_ms: Some(order.timeout_ms),
         terminal: None,
-        output: OutputLimits { kept_bytes: order.output_bytes, ring_bytes: 0, unread: Unread::Drop },
+        output: OutputLimits { kept_bytes: order.output_bytes, ring_bytes: 0, unread: FullBuffer::Drop },
     };
     let finished = guest_box.connect().and_then(|mut connection| connection.run(exec, &order.input))?;
     let result = &finished.result;

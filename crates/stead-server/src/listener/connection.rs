@@ -111,7 +111,7 @@ async fn answer(
     local: std::net::SocketAddr,
     (clocks, standing): (Arc<Clocks>, Standing),
 ) -> Result<Response<Body>, std::convert::Infallible> {
-    let turn = clocks.clone().begin();
+    let in_progress = clocks.clone().begin();
     request.extensions_mut().insert(LocalAddress(local));
     request.extensions_mut().insert(clocks);
     request.extensions_mut().insert(standing);
@@ -125,7 +125,7 @@ async fn answer(
     // its life.
     Ok(response.map(|body| {
         Body::new(body.map_frame(move |frame| {
-            let _ = &turn;
+            let _ = &in_progress;
             frame
         }))
     }))
@@ -172,10 +172,10 @@ impl Clocks {
     }
 
     /// Marks a request as in progress. Its header is complete.
-    pub(crate) fn begin(self: Arc<Self>) -> Turn {
+    pub(crate) fn begin(self: Arc<Self>) -> RequestInProgress {
         self.answering.fetch_add(1, Relaxed);
         self.heading.store(0, Relaxed);
-        Turn(self)
+        RequestInProgress(self)
     }
 
     fn now(&self) -> u64 {
@@ -210,9 +210,9 @@ impl Clocks {
 }
 
 /// Guard of a request in progress, from the end of its header to the end of its response.
-pub(crate) struct Turn(Arc<Clocks>);
+pub(crate) struct RequestInProgress(Arc<Clocks>);
 
-impl Drop for Turn {
+impl Drop for RequestInProgress {
     fn drop(&mut self) {
         self.0.active.store(self.0.now(), Relaxed);
         self.0.answering.fetch_sub(1, Relaxed);

@@ -9,7 +9,7 @@ use stead_core::content::profile;
 use stead_core::{Actor, Resource, SessionId};
 
 use super::Door;
-use super::throttle::Answering;
+use super::throttle::MessageInProgress;
 use crate::app::App;
 use crate::auth;
 use crate::extract::query::{Parameters, Query, ReadQuery};
@@ -69,7 +69,7 @@ pub(super) struct Chosen {
     /// Catalog that the caller chose; `None` for the catalog of the active snapshot.
     pub(super) catalog: Option<String>,
     /// Counts this message as in progress on a `/mcp/line` connection.
-    pub(super) answering: Option<Answering>,
+    pub(super) in_progress: Option<MessageInProgress>,
 }
 
 impl Chosen {
@@ -79,8 +79,8 @@ impl Chosen {
             Some(caller) => caller.clone(),
             None => from_request(extensions)?,
         };
-        let answering = door.throttle.as_ref().map(|throttle| throttle.begin());
-        Ok(Self { app: door.app.clone(), actor, session, catalog, answering })
+        let in_progress = door.throttle.as_ref().map(|throttle| throttle.begin());
+        Ok(Self { app: door.app.clone(), actor, session, catalog, in_progress })
     }
 }
 

@@ -18,7 +18,7 @@ use crate::extract::json::Values;
 
 pub(super) struct Throttle {
     most: usize,
-    answering: AtomicUsize,
+    in_progress: AtomicUsize,
     held: Mutex<Held>,
 }
 
@@ -31,13 +31,13 @@ struct Held {
 
 impl Throttle {
     pub(super) fn new(most: usize) -> Arc<Self> {
-        Arc::new(Self { most: most.max(1), answering: AtomicUsize::new(0), held: Mutex::default() })
+        Arc::new(Self { most: most.max(1), in_progress: AtomicUsize::new(0), held: Mutex::default() })
     }
 
     /// Counts a message until the guard is dropped.
-    pub(super) fn begin(self: &Arc<Self>) -> Answering {
-        self.answering.fetch_add(1, Relaxed);
-        Answering(self.clone())
+    pub(super) fn begin(self: &Arc<Self>) -> MessageInProgress {
+        self.in_progress.fetch_add(1, Relaxed);
+        MessageInProgress(self.clone())
     }
 
     pub(super) fn stalled_for(&self, limit: Duration) -> bool {
@@ -47,7 +47,7 @@ impl Throttle {
     /// Is ready when the connection may read another message.
     fn poll(&self, cx: &Context<'_>) -> Poll<()> {
         self.with(|held| {
-            if self.answering.load(Relaxed) < self.most && held.stalled_since.is_none() {
+            if self.in_progress.load(Relaxed) < self.most && held.stalled_since.is_none() {
                 return Poll::Ready(());
             }
             held.reader = Some(cx.waker().clone());
@@ -80,11 +80,11 @@ fn wake(held: &mut Held) {
 }
 
 /// Guard of a message in progress.
-pub(super) struct Answering(Arc<Throttle>);
+pub(super) struct MessageInProgress(Arc<Throttle>);
 
-impl Drop for Answering {
+impl Drop for MessageInProgress {
     fn drop(&mut self) {
-        self.0.answering.fetch_sub(1, Relaxed);
+        self.0.in_progress.fetch_sub(1, Relaxed);
         self.0.with(wake);
     }
 }
@@ -162,11 +162,11 @@ mod tests {
     async fn nothing_is_read_while_too_much_is_being_answered() {
         let throttle = Throttle::new(1);
         let mut lines = Lines::new(&b"one\n"[..], throttle.clone(), 100);
-        let answering = throttle.begin();
+        let in_progress = throttle.begin();
         let mut buffer = [0; 8];
         let held = tokio::time::timeout(Duration::from_millis(20), lines.read(&mut buffer)).await;
         assert!(held.is_err(), "a message was read beyond the limit");
-        drop(answering);
+        drop(in_progress);
         assert_eq!(lines.read(&mut buffer).await.unwrap(), 4);
     }
 

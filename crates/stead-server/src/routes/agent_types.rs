@@ -32,7 +32,7 @@ pub(crate) async fn create(
     IdempotencyKey(key): IdempotencyKey,
     body: Json<AgentTypeDeclaration>,
 ) -> Result<Response, Problem> {
-    let _turn = app.answering.begin(&actor, key.as_deref())?;
+    let _reserved = app.idempotency_keys.begin(&actor, key.as_deref())?;
     let idempotency = key.map(|key| ops::Idempotency { key, body_hash: body.hash });
     let created = ops::create_agent_type(&app.engine, &actor, body.value, idempotency).await?;
     let location = format!("/api/v1/agent-types/{}", created.id);

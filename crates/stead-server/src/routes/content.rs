@@ -99,7 +99,7 @@ pub(crate) async fn push(
     IdempotencyKey(key): IdempotencyKey,
     request: Request,
 ) -> Result<Response, Problem> {
-    let _turn = app.answering.begin(&actor, key.as_deref())?;
+    let _reserved = app.idempotency_keys.begin(&actor, key.as_deref())?;
     let (files, body_hash) = body(&app, request).await?;
     let idempotency = key.map(|key| ops::Idempotency { key, body_hash });
     let Conditions { expected_head, faulty } = conditions;

@@ -75,7 +75,7 @@ pub(crate) async fn create(
     IdempotencyKey(key): IdempotencyKey,
     body: Json<SessionRequest>,
 ) -> Result<Response, Problem> {
-    let _turn = app.answering.begin(&actor, key.as_deref())?;
+    let _reserved = app.idempotency_keys.begin(&actor, key.as_deref())?;
     let idempotency = key.map(|key| ops::Idempotency { key, body_hash: body.hash });
     let mut session = shown(ops::create_session(&app.engine, &actor, body.value, idempotency).await?)?;
     if let Some(wait) = wait {

@@ -4,7 +4,7 @@ use stead_api::session::plan::{
     InitPlan, PassedOver, PlannedCapabilities, PlannedMode, PlannedMount, SessionPlan, WorkspacePlan,
 };
 use stead_api::session::replay::{ChangedDecision, FirstDifference, Replay, ReplayAgainst};
-use stead_api::session::rewind::{self as api, Blame, FileDeed, Moment, Moments, Rewound, Wrote};
+use stead_api::session::rewind::{self as api, Blame, Checkpoints, FileDeed, Rewound, Wrote};
 use stead_api::session::snapshot::Restored;
 use stead_api::session::workspace::Limits;
 use stead_api::session::{Notice, Session};
@@ -132,18 +132,18 @@ impl IntoWire for Deed {
 }
 
 impl IntoWire for (Rewind, Vec<CheckpointView>) {
-    type Wire = Moments;
+    type Wire = Checkpoints;
 
-    fn into_wire(self) -> Moments {
+    fn into_wire(self) -> Checkpoints {
         let (kept, entries) = self;
-        let moment = |CheckpointView { entry, deed }: CheckpointView| {
+        let checkpoint = |CheckpointView { entry, deed }: CheckpointView| {
             let reason = match entry.checkpoint {
                 Checkpoint::Kept(_) => None,
                 Checkpoint::Absent(reason) => Some(reason.as_str().to_owned()),
             };
-            Moment { seq: entry.seq, snapshot: entry.snapshot(), reason, by: deed.into_wire() }
+            api::Checkpoint { seq: entry.seq, snapshot: entry.snapshot(), reason, by: deed.into_wire() }
         };
-        Moments { points: kept.points, keep: kept.keep, items: entries.into_iter().map(moment).collect() }
+        Checkpoints { points: kept.points, keep: kept.keep, items: entries.into_iter().map(checkpoint).collect() }
     }
 }
 

@@ -40,7 +40,7 @@ pub(crate) async fn create(
     IdempotencyKey(key): IdempotencyKey,
     body: Json<CloneRequest>,
 ) -> Result<(StatusCode, Answer<List<Session>>), Problem> {
-    let _turn = app.answering.begin(&actor, key.as_deref())?;
+    let _reserved = app.idempotency_keys.begin(&actor, key.as_deref())?;
     let idempotency = key.map(|key| ops::Idempotency { key, body_hash: body.hash });
     let CloneRequest { isolation, count, at } = body.value;
     let isolation = match isolation {

@@ -41,7 +41,7 @@ pub(crate) async fn create(
     IdempotencyKey(key): IdempotencyKey,
     body: Json<ExecRequest>,
 ) -> Result<(StatusCode, Answer<Exec>), Problem> {
-    let _turn = app.answering.begin(&actor, key.as_deref())?;
+    let _reserved = app.idempotency_keys.begin(&actor, key.as_deref())?;
     let idempotency = key.map(|key| ops::Idempotency { key, body_hash: body.hash });
     let made = ops::start_exec(&app.engine, &actor, id, body.value.into_order(), idempotency).await?;
     Ok((StatusCode::CREATED, Answer(made.into_wire())))

@@ -13,7 +13,7 @@ use crate::problem::Problem;
 use crate::wire;
 use crate::wire::IntoWire as _;
 use stead_api::schema;
-use stead_api::session::rewind::{Blame, Moments, RewindRequest, Rewound};
+use stead_api::session::rewind::{Blame, Checkpoints, RewindRequest, Rewound};
 
 /// Restore the files as they were after an event.
 ///
@@ -35,12 +35,12 @@ pub(crate) async fn go(
 
 /// List the checkpoints of a session and the call that led to each.
 #[utoipa::path(get, path = "/sessions/{id}/rewind", tag = "snapshots", operation_id = "list_moments",
-    params(("id" = schema::SessionId, Path)), responses((status = 200, body = Moments)))]
+    params(("id" = schema::SessionId, Path)), responses((status = 200, body = Checkpoints)))]
 pub(crate) async fn list(
     State(app): State<App>,
     SessionPath(id): SessionPath,
     _: Query<Nothing>,
-) -> Result<Answer<Moments>, Problem> {
+) -> Result<Answer<Checkpoints>, Problem> {
     Ok(Answer(ops::checkpoints(&app.engine, id).await?.into_wire()))
 }
 

@@ -40,7 +40,7 @@ pub(crate) async fn create(
     IdempotencyKey(key): IdempotencyKey,
     body: MaybeJson<RunRequest>,
 ) -> Result<Response, Problem> {
-    let _turn = app.answering.begin(&actor, key.as_deref())?;
+    let _reserved = app.idempotency_keys.begin(&actor, key.as_deref())?;
     let idempotency = key.map(|key| ops::Idempotency { key, body_hash: body.hash });
     let run: Run = ops::start_run(&app.engine, &actor, id, body.value, idempotency).await?.into_wire();
     let location = format!("/api/v1/sessions/{id}/runs/{}", run.id);
@@ -107,7 +107,7 @@ pub(crate) async fn step(
     IdempotencyKey(key): IdempotencyKey,
     body: MaybeJson<StepRequest>,
 ) -> Result<Response, Problem> {
-    let _turn = app.answering.begin(&actor, key.as_deref())?;
+    let _reserved = app.idempotency_keys.begin(&actor, key.as_deref())?;
     let idempotency = key.map(|key| ops::Idempotency { key, body_hash: body.hash });
     let reply = ops::start_step(&app.engine, &actor, id, run, body.value, idempotency).await?;
     Ok((StatusCode::CREATED, Answer((reply, format).into_wire())).into_response())

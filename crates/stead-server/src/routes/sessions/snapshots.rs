@@ -31,7 +31,7 @@ pub(crate) async fn create(
     IdempotencyKey(key): IdempotencyKey,
     body: Json<SnapshotRequest>,
 ) -> Result<(StatusCode, Answer<Snapshot>), Problem> {
-    let _turn = app.answering.begin(&actor, key.as_deref())?;
+    let _reserved = app.idempotency_keys.begin(&actor, key.as_deref())?;
     let idempotency = key.map(|key| ops::Idempotency { key, body_hash: body.hash });
     let name = body.value.name.map(|name| name.0);
     let made = ops::create_snapshot(&app.engine, &actor, id, name, idempotency).await?;

@@ -1,7 +1,7 @@
 //! `stead rewind SESSION --to SEQ`
 
 use stead_api::request::Sequence;
-use stead_api::session::rewind::{Moments, RewindRequest, Rewound};
+use stead_api::session::rewind::{Checkpoints, RewindRequest, Rewound};
 
 use crate::client::segment;
 use crate::context::Context;
@@ -24,7 +24,7 @@ impl Rewind {
         let path = format!("/sessions/{}/rewind", segment(&self.session));
         let (client, out) = (context.client()?, &context.out);
         let Some(to) = self.to else {
-            let checkpoints: Moments = client.get(&path)?;
+            let checkpoints: Checkpoints = client.get(&path)?;
             return out.either(&checkpoints, || {
                 let mut table = Table::new(&["from event", "files", "after", "what"]);
                 for checkpoint in &checkpoints.items {

@@ -11,25 +11,25 @@ use stead_core::Actor;
 use crate::problem::{Code, Problem};
 
 #[derive(Clone, Default)]
-pub(crate) struct Answering(Arc<Mutex<HashSet<(String, String)>>>);
+pub(crate) struct KeysInProgress(Arc<Mutex<HashSet<(String, String)>>>);
 
 /// Guard that reserves a key while its request is in progress.
-pub(crate) struct Turn {
-    answering: Answering,
+pub(crate) struct ReservedKey {
+    keys: KeysInProgress,
     entry: (String, String),
 }
 
-impl Answering {
+impl KeysInProgress {
     /// Reserves the key, or returns an error if a request with it is in progress. Does nothing
     /// without a key.
-    pub(crate) fn begin(&self, actor: &Actor, key: Option<&str>) -> Result<Option<Turn>, Problem> {
+    pub(crate) fn begin(&self, actor: &Actor, key: Option<&str>) -> Result<Option<ReservedKey>, Problem> {
         let Some(key) = key else { return Ok(None) };
         let entry = (actor.to_string(), key.to_owned());
         if !self.lock().insert(entry.clone()) {
             let detail = "a request with this Idempotency-Key is still being answered";
             return Err(Problem::new(Code::IdempotencyInProgress, detail).retry_after(1));
         }
-        Ok(Some(Turn { answering: self.clone(), entry }))
+        Ok(Some(ReservedKey { keys: self.clone(), entry }))
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashSet<(String, String)>> {
@@ -38,8 +38,8 @@ impl Answering {
     }
 }
 
-impl Drop for Turn {
+impl Drop for ReservedKey {
     fn drop(&mut self) {
-        self.answering.lock().remove(&self.entry);
+        self.keys.lock().remove(&self.entry);
     }
 }
