@@ -15,8 +15,9 @@ pub trait Kind: Read + Serialize {
 /// Rules between the fields of a request. [`Rules::check`] and [`Rules::restrict`] state the same
 /// rules, one for the parser and one for the schema.
 pub trait Rules {
-    /// Reports violations. Only called if every field is valid on its own.
-    fn check(&self, _: &mut Fields<'_, '_>) {}
+    /// Reports violations. A field in `_failed` has an invalid value, which is reported already. In
+    /// `self` it is absent or has its default.
+    fn check(&self, _: &mut Fields<'_, '_>, _failed: &[&str]) {}
 
     fn restrict(_: &mut Value) {}
 }
@@ -38,18 +39,20 @@ macro_rules! request {
         impl stead_core::parse::Read for $name {
             fn read(value: serde_json::Value, at: &mut stead_core::parse::FieldPath<'_>) -> Option<Self> {
                 let mut fields = stead_core::parse::Fields::of(value, at)?;
-                let mut sound = true;
+                let mut failed: Vec<&str> = Vec::new();
                 $(
                     let given = fields.has(stringify!($field));
                     let $field = $crate::request::request!(@read $rule fields, $field, $kind);
-                    sound &= $field.is_some() || !given;
+                    if given && $field.is_none() {
+                        failed.push(stringify!($field));
+                    }
                 )+
                 let request = match ($($crate::request::request!(@value $rule $field $(, $default)?),)+) {
                     ($(Some($field),)+) => Some(Self { $($field),+ }),
                     _ => None,
                 };
-                if let Some(request) = request.as_ref().filter(|_| sound) {
-                    $crate::request::Rules::check(request, &mut fields);
+                if let Some(request) = &request {
+                    $crate::request::Rules::check(request, &mut fields, &failed);
                 }
                 fields.done();
                 request

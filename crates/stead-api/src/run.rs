@@ -58,7 +58,7 @@ request! {
 }
 
 impl Rules for EndRequest {
-    fn check(&self, fields: &mut Fields<'_, '_>) {
+    fn check(&self, fields: &mut Fields<'_, '_>, _: &[&str]) {
         if self.detail.is_some() && self.reason.is_some() {
             fields.fail("reason", "says the same as detail: give one of them");
         }

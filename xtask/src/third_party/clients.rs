@@ -30,7 +30,7 @@ pub(crate) fn check() -> Result<()> {
 
     let home = tempfile::tempdir()?;
     let server = Server::ready_in(home.path(), "")?;
-    let used = python.and_then_run(&server).and_then(|()| typescript.and_then_run(&server));
+    let used = python.run_against(&server).and_then(|()| typescript.run_against(&server));
     used.inspect_err(|_| println!("{}", server.log_tail()))?;
     server.stop()?;
     Ok(())
@@ -40,7 +40,7 @@ pub(crate) fn check() -> Result<()> {
 struct Program(Command);
 
 impl Program {
-    fn and_then_run(mut self, server: &Server) -> Result<()> {
+    fn run_against(mut self, server: &Server) -> Result<()> {
         self.0.env("STEAD_URL", format!("http://{}", server.address())).env("STEAD_TOKEN", server.token()?);
         crate::process::run_within(&mut self.0, LIMIT)
     }

@@ -52,10 +52,12 @@ request! {
 }
 
 impl Rules for ExecRequest {
-    fn check(&self, fields: &mut Fields<'_, '_>) {
+    fn check(&self, fields: &mut Fields<'_, '_>, failed: &[&str]) {
         match (&self.command, &self.argv) {
             (Some(_), Some(_)) => fields.fail("argv", "give command or argv, not both"),
-            (None, None) => fields.fail("command", "is required, or argv"),
+            (None, None) if !failed.contains(&"command") && !failed.contains(&"argv") => {
+                fields.fail("command", "is required, or argv");
+            }
             _ => {}
         }
     }
@@ -274,7 +276,7 @@ request! {
 }
 
 impl Rules for StdinRequest {
-    fn check(&self, fields: &mut Fields<'_, '_>) {
+    fn check(&self, fields: &mut Fields<'_, '_>, _: &[&str]) {
         if self.bytes().is_none() {
             fields.fail("data", "is not base64");
         }

@@ -101,7 +101,7 @@ request! {
 }
 
 impl Rules for CloneRequest {
-    fn check(&self, fields: &mut Fields<'_, '_>) {
+    fn check(&self, fields: &mut Fields<'_, '_>, _: &[&str]) {
         if self.at.is_some() && self.isolation == Isolation::None {
             fields.fail("at", "goes with isolation 'full': a workspace that is shared has no past of its own");
         }

@@ -20,6 +20,11 @@ pub(super) fn generate(folder: &Path, operations: &[Operation]) -> Result<Progra
         copy(file, &project)?;
     }
 
+    // A module of an earlier run must not hide that the generator left an operation out.
+    let client = project.join(PACKAGE);
+    if client.exists() {
+        std::fs::remove_dir_all(&client)?;
+    }
     // The generator formats its output with the ruff on PATH, and warns if there is none.
     let programs = CLIENTS.program("");
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -27,10 +32,10 @@ pub(super) fn generate(folder: &Path, operations: &[Operation]) -> Result<Progra
         .context("PATH contains an invalid directory")?;
     run_within(
         command(CLIENTS.program("openapi-python-client"))
-            .args(["generate", "--meta", "none", "--overwrite", "--fail-on-warning", "--path"])
+            .args(["generate", "--meta", "none", "--fail-on-warning", "--path"])
             .arg(root().join(DOCUMENT))
             .arg("--output-path")
-            .arg(project.join(PACKAGE))
+            .arg(&client)
             .env("PATH", path),
         LIMIT,
     )?;

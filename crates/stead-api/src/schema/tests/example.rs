@@ -70,6 +70,24 @@ fn defaults_are_the_parsers() {
     same::<CloneRequest>("CloneRequest", json!({"isolation": "full"}));
 }
 
+/// A rule between fields is reported together with invalid fields, but not because of them.
+#[test]
+fn all_errors_of_a_request_are_reported_together() {
+    let errors = |value: Value| match parse::read::<ExecRequest>(value) {
+        Ok(_) => String::new(),
+        Err(invalid) => invalid.to_string(),
+    };
+    assert_eq!(errors(json!({"command": 5})), "command: expected a string, found 5");
+    assert_eq!(errors(json!({})), "command: is required, or argv");
+    let both = errors(json!({"command": "a", "argv": ["b"], "background": 1, "x": 2}));
+    assert!(
+        both.starts_with(
+            "background: expected true or false, found 1; argv: give command or argv, not both; x: unknown field"
+        ),
+        "{both}"
+    );
+}
+
 /// A client writes a request with the type that the server reads it with.
 #[test]
 fn a_request_reads_back_what_it_writes() {
