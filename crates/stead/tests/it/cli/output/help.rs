@@ -4,16 +4,29 @@ use std::path::Path;
 
 use crate::cli::kit::{self, commands, help, run};
 
+/// The reference page of the command line. `STEAD_UPDATE_REFERENCE=1` writes it again.
 #[test]
-fn every_command_explains_itself() {
-    let mut all = String::new();
+fn the_reference_page_has_the_help_of_every_command() {
+    let mut page = String::from(
+        "# Command line\n\nThe help of every command, as `stead help COMMAND` prints it.\n\
+         The global options are the same on every command, so they are shown only once.\n",
+    );
     for command in &commands() {
         let text = help(command);
-        // The global options are the same on every command, so they are shown only once.
         let own = if command.is_empty() { text.as_str() } else { text.split("Global options:").next().unwrap() };
-        all.push_str(&format!("$ stead {command}\n{}\n\n", own.trim_end()));
+        let title = format!("stead {command}");
+        page.push_str(&format!("\n## {}\n\n```text\n{}\n```\n", title.trim_end(), own.trim_end()));
     }
-    insta::assert_snapshot!(all);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/cli.md");
+    if std::env::var_os("STEAD_UPDATE_REFERENCE").is_some() {
+        std::fs::write(&path, &page).unwrap();
+    }
+    let committed = std::fs::read_to_string(&path).unwrap_or_default();
+    let first = committed.lines().zip(page.lines()).find(|(committed, page)| committed != page);
+    assert!(
+        committed == page,
+        "docs/reference/cli.md is out of date, first at {first:?}; STEAD_UPDATE_REFERENCE=1 writes it again"
+    );
 }
 
 #[test]
