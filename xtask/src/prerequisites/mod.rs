@@ -1,5 +1,5 @@
-//! Prerequisites of the tests and benchmarks: system packages, Python environments, tools, sources and
-//! the Python worker. Each is installed only if it is missing.
+//! Prerequisites of the tests and benchmarks: system packages, Python environments, tools, sources
+//! and the Python worker. Each is installed only if it is missing.
 
 pub(crate) mod cargo_tools;
 pub(crate) mod eval_worker;
