@@ -17,8 +17,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::process::{command, target, wait_within};
 use http::Client;
 
-const START_LIMIT: Duration = Duration::from_secs(30);
-const STOP_LIMIT: Duration = Duration::from_secs(20);
+const START_LIMIT: Duration = Duration::from_secs(120);
+const STOP_LIMIT: Duration = Duration::from_secs(60);
 
 /// The build of `stead` to run. Checks use the debug build, and measurements the release build.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -18,7 +18,7 @@ use crate::process::{cache, root};
 use crate::server::Server;
 
 const DOCUMENT: &str = "docs/api/openapi.json";
-const LIMIT: Duration = Duration::from_secs(240);
+const LIMIT: Duration = Duration::from_secs(900);
 
 pub(crate) fn check() -> Result<()> {
     let operations = operations()?;

@@ -17,7 +17,7 @@ use crate::process::{command, root, run_within};
 use crate::server::http::Response;
 use crate::server::{self, Server};
 
-const LIMIT: Duration = Duration::from_secs(240);
+const LIMIT: Duration = Duration::from_secs(900);
 const PACKAGES: Packages = Packages { folder: "node-compat", source: "tests/compat" };
 
 pub(crate) fn check() -> Result<()> {

@@ -11,7 +11,7 @@ use crate::process::{command, root, run_within};
 use crate::server::Server;
 
 pub(crate) fn check() -> Result<()> {
-    fuzz(20, Duration::from_secs(300))
+    fuzz(20, Duration::from_secs(1200))
 }
 
 pub(crate) fn check_long() -> Result<()> {

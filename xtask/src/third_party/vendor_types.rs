@@ -20,7 +20,7 @@ pub(crate) fn check() -> Result<()> {
             .arg(root().join("tests/compat/vendor_types.py"))
             .env("STEAD_URL", format!("http://{}", server.address()))
             .env("STEAD_TOKEN", token),
-        Duration::from_secs(120),
+        Duration::from_secs(600),
     );
     result.inspect_err(|_| println!("{}", server.log_tail()))?;
     server.stop()?;
