@@ -40,12 +40,9 @@ mod tests {
     fn every_mark_is_found_outside_the_box_only() {
         for mark in MARKS {
             let text = format!("// {mark}\n    {mark}\n");
-            assert_eq!(
-                check(&FileTree::of(&[("crates/a/src/lib.rs", &text)])),
-                [format!(
-                    "crates/a/src/lib.rs:2: '{mark}' outside crates/stead-box/ and crates/stead-eval-worker/src/fork.rs"
-                )]
-            );
+            let found = check(&FileTree::of(&[("crates/a/src/lib.rs", &text)]));
+            let expect = format!("crates/a/src/lib.rs:2: '{mark}' outside ");
+            assert!(found.len() == 1 && found[0].starts_with(&expect), "{found:?}");
             assert!(check(&FileTree::of(&[("crates/stead-box/src/clone.rs", &text)])).is_empty());
         }
     }

@@ -61,7 +61,7 @@ pub(crate) fn the_result_comes_with_the_exit_not_with_the_pipes(home: &Home) {
     let sandbox = home.start();
     let began = Instant::now();
     let finished = sandbox.bash("echo now; sleep 300 & disown; (setsid sleep 300 &)");
-    assert!(began.elapsed() < Duration::from_millis(800), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
     assert_eq!((text(&finished.stdout).as_str(), finished.result.exit_code), ("now\n", 0));
     // They were left running on purpose; the end of the box or a kill of the exec ends them.
     assert_eq!(sandbox.says("pgrep -c sleep"), "2\n");

@@ -87,7 +87,7 @@ pub(crate) fn hostile_trees_are_removed(home: &Home) {
     drop(sandbox);
     // Removing one directory takes 2.4 ms on this disk, also with `rm -rf`.
     assert!(
-        began.elapsed() < Duration::from_secs(5) + Duration::from_millis(10) * depth as u32,
+        began.elapsed() < Duration::from_secs(60) + Duration::from_millis(10) * depth as u32,
         "{:?}",
         began.elapsed()
     );

@@ -48,7 +48,7 @@ pub(crate) fn a_fork_bomb_hits_the_limit_and_is_ended(home: &Home) {
     let began = Instant::now();
     let result = sandbox.run(order, &[]).result;
     assert!(result.timed_out && result.survivors == 0, "{result:?}");
-    assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(40), "{:?}", began.elapsed());
     // The box can start as many processes as the limit allows, and has room again afterwards.
     let forks = "python3 -c 'import os, signal, time\nn = 0\ntry:\n  while n < 500:\n    if os.fork() == 0: time.sleep(30)\n    n += 1\nexcept BlockingIOError: print(n)\nsignal.signal(15, signal.SIG_IGN); os.killpg(0, 15)'";
     let many = sandbox.says(forks);

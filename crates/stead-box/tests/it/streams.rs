@@ -74,7 +74,7 @@ pub(crate) fn what_is_no_longer_kept_shows_as_a_gap(home: &Home) {
 
 pub(crate) fn a_slow_reader_stalls_nobody(home: &Home) {
     let sandbox = home.start();
-    let order = sandbox.order("timeout 3 yes");
+    let order = sandbox.order("timeout 300 yes");
     let exec = order.exec.clone();
     let mut slow = sandbox.connect();
     slow.start(order, &[]).unwrap();
@@ -83,7 +83,7 @@ pub(crate) fn a_slow_reader_stalls_nobody(home: &Home) {
     for _ in 0..20 {
         assert_eq!(sandbox.says("echo quick"), "quick\n");
     }
-    assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(120), "{:?}", began.elapsed());
     let killed = sandbox.connect().kill(&exec).unwrap().result;
     assert!(killed.killed && killed.survivors == 0, "{killed:?}");
 }

@@ -8,11 +8,14 @@ use tokio::io::AsyncWriteExt as _;
 use crate::client::Connection;
 use crate::harness::{TOKEN, TestServer};
 
+/// Time for the server to close a connection on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(30);
+
 fn impatient() -> ServerConfig {
     ServerConfig {
         header_timeout: Duration::from_millis(300),
         body_timeout: Duration::from_millis(300),
-        idle_timeout: Duration::from_millis(900),
+        idle_timeout: Duration::from_secs(5),
         ..ServerConfig::default()
     }
 }
@@ -22,27 +25,28 @@ async fn headers_that_dribble_are_cut_off() {
     let server = TestServer::start_with(impatient(), Settings::default()).await;
     let mut slow = Connection::open(server.address).await;
     let began = Instant::now();
-    // Single bytes must not restart the timeout.
-    for byte in b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Slow: aaaaaaaaaaaaaaaaaaaaa" {
+    // Single bytes must not restart the timeout. If they did, this would take a minute.
+    let head = b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Slow: ".iter().chain([b'a'; 2000].iter());
+    for byte in head {
         if slow.0.get_mut().try_write(&[*byte]).is_err() || slow.closes_within(Duration::from_millis(30)).await {
             break;
         }
     }
     let lasted = began.elapsed();
-    assert!((Duration::from_millis(250)..Duration::from_millis(800)).contains(&lasted), "{lasted:?}");
+    assert!((Duration::from_millis(250)..Duration::from_secs(30)).contains(&lasted), "{lasted:?}");
 }
 
 #[tokio::test]
 async fn silence_is_cut_off_before_the_first_request_and_after_it() {
     let server = TestServer::start_with(impatient(), Settings::default()).await;
     let mut silent = Connection::open(server.address).await;
-    assert!(silent.closes_within(Duration::from_secs(3)).await, "a connection that sends no request");
+    assert!(silent.closes_within(PATIENCE).await, "a connection that sends no request");
     let mut kept = server.ask("GET", "/healthz").begin().await;
     assert_eq!(kept.answer().await.unwrap().status, 200);
     tokio::time::sleep(Duration::from_millis(500)).await;
     kept.send(format!("GET /healthz HTTP/1.1\r\nHost: {}\r\n\r\n", server.address).as_bytes()).await;
     assert_eq!(kept.answer().await.unwrap().status, 200, "idle for less than the limit, longer than a header may take");
-    assert!(kept.closes_within(Duration::from_secs(3)).await);
+    assert!(kept.closes_within(PATIENCE).await);
 }
 
 #[tokio::test]
@@ -56,7 +60,7 @@ async fn a_body_that_does_not_come_is_a_408() {
     slow.send(head.as_bytes()).await;
     let answer = slow.answer().await.unwrap();
     assert_eq!((answer.status, answer.code().as_str()), (408, "body_timeout"));
-    assert!(slow.closes_within(Duration::from_secs(3)).await);
+    assert!(slow.closes_within(PATIENCE).await);
 }
 
 #[tokio::test]
@@ -103,6 +107,6 @@ async fn a_reader_who_takes_nothing_is_dropped() {
     let mut stuck = server.ask("GET", &format!("/api/v1/sessions/{id}/events")).begin().await;
     tokio::time::sleep(Duration::from_secs(2)).await;
     // Buffered data can still be read; then the connection ends although the session does not.
-    assert!(stuck.closes_within(Duration::from_secs(5)).await);
+    assert!(stuck.closes_within(PATIENCE).await);
     assert_eq!(server.get(&format!("/api/v1/sessions/{id}")).await.json()["status"], "active");
 }
