@@ -15,6 +15,9 @@ use crate::respond::download::OCTETS;
 use crate::router;
 use stead_api::schema;
 
+/// Operations whose handlers take an absent body for an empty object.
+const OPTIONAL_BODIES: &[&str] = &["start_run", "start_step", "complete_run", "fail_run", "cancel_run"];
+
 /// Returns the OpenAPI document. It needs no running server.
 pub fn openapi() -> Value {
     static DOCUMENT: LazyLock<Value> = LazyLock::new(build);
@@ -119,7 +122,11 @@ fn complete(path: &str, method: &str, operation: &mut Value) {
     if path.contains('{') {
         statuses.push("404");
     }
+    let may_lack_body = OPTIONAL_BODIES.iter().any(|id| operation["operationId"] == *id);
     if let Some(body) = operation.get_mut("requestBody") {
+        if may_lack_body {
+            body["required"] = false.into();
+        }
         if body["content"].get(OCTETS).is_some() {
             // An empty body is a valid upload.
             body["required"] = false.into();
