@@ -1,11 +1,12 @@
-//! Measures every performance claim together with its peer or its floor in one run.
+//! Measures every performance claim. Most rows also measure a peer program or a minimal server in
+//! the same run, for comparison.
 //!
 //! `cargo xtask bench` builds everything in release mode and runs this program. `--quick` takes a
 //! tenth of the samples. Row names select rows (`cargo xtask bench search memory`). The results go
-//! to the terminal and to `target/bench/results.json`. The program asserts nothing: a person judges
-//! the results.
+//! to the terminal and to `target/bench/results.json`. The program fails on wrong results of the
+//! measured work. It does not compare the figures with their goals.
 
-#![expect(clippy::print_stdout, reason = "telling is what a bench is for")]
+#![expect(clippy::print_stdout, reason = "a bench prints its results")]
 
 // Included by path: as a dependency, the test kit would enable failpoints in the measured binary.
 #[path = "../../crates/stead-testkit/src/git_server.rs"]
@@ -13,12 +14,12 @@
     dead_code,
     unreachable_pub,
     clippy::unwrap_used,
-    reason = "the tests' own git server, of which a bench needs a part"
+    reason = "the git server of the tests, of which the bench uses a part"
 )]
 mod git_server;
 mod http;
 #[path = "../../crates/stead-testkit/src/lfs_server.rs"]
-#[expect(dead_code, unreachable_pub, clippy::unwrap_used, reason = "a part of the tests' own git server")]
+#[expect(dead_code, unreachable_pub, clippy::unwrap_used, reason = "a part of the git server of the tests")]
 mod lfs_server;
 mod peer;
 mod rows;
@@ -34,6 +35,7 @@ const ROWS: &[(&str, Rows)] = &[
     ("replay", rows::replay::run),
     ("materialize", rows::materialize::run),
     ("sessions", rows::sessions::run),
+    ("admission", rows::admission::run),
     ("tool_calls", rows::tool_calls::run),
     ("search", rows::search::run),
     ("memory", rows::memory::run),
@@ -57,11 +59,11 @@ fn main() -> Result<()> {
     let (flags, wanted): (Vec<_>, Vec<_>) = arguments.iter().partition(|argument| argument.starts_with("--"));
     let effort = if flags.iter().any(|flag| *flag == "--quick") { Effort::Quick } else { Effort::Full };
     if let Some(unknown) = flags.iter().find(|flag| **flag != "--quick") {
-        anyhow::bail!("no flag is called {unknown}; there is --quick, for a tenth of the samples");
+        anyhow::bail!("unknown flag {unknown}; the only flag is --quick, which takes a tenth of the samples");
     }
     if let Some(unknown) = wanted.iter().find(|name| !ROWS.iter().any(|(row, _)| row == *name)) {
         let names: Vec<&str> = ROWS.iter().map(|(name, _)| *name).collect();
-        anyhow::bail!("no rows are called {unknown:?}; there are {}", names.join(", "));
+        anyhow::bail!("unknown rows {unknown:?}; the names are {}", names.join(", "));
     }
     let mut table = table::Table::default();
     for (name, run) in ROWS {
@@ -73,7 +75,7 @@ fn main() -> Result<()> {
     table.save()
 }
 
-/// Number of samples per row.
+/// Size of the run: `Quick` takes a tenth of the samples of `Full`, but at least 10.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Effort {
     Quick,

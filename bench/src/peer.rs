@@ -1,4 +1,4 @@
-//! The floor of every HTTP row: a minimal axum server in its own process, like the server under
+//! The baseline of the HTTP rows: a minimal axum server in its own process, like the server under
 //! test.
 
 use std::io::{BufRead, BufReader};

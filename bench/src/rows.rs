@@ -1,5 +1,6 @@
 //! The rows of the table, one file each.
 
+pub(crate) mod admission;
 pub(crate) mod boxes;
 pub(crate) mod digest;
 pub(crate) mod eval;

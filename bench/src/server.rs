@@ -11,9 +11,19 @@ use crate::http::Caller;
 
 pub(crate) struct Server {
     child: Child,
+    end: End,
     home: tempfile::TempDir,
     pub(crate) url: String,
     pub(crate) token: String,
+}
+
+/// The treatment of the sessions at the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    /// They are closed, because boxes outlive a server by design.
+    Close,
+    /// The server is killed. For sessions in its memory only.
+    Kill,
 }
 
 /// Returns the release binary next to this one.
@@ -51,7 +61,7 @@ impl Server {
                 serde_json::from_str::<Value>(&record).ok().and_then(|record| Some(record["url"].as_str()?.to_owned()))
             {
                 let url = url.trim_end_matches('/').to_owned();
-                return Ok(Self { child, home, url, token: token.trim().to_owned() });
+                return Ok(Self { child, end: End::Close, home, url, token: token.trim().to_owned() });
             }
             if Instant::now() > deadline {
                 bail!("the server is not up after 20 s");
@@ -62,6 +72,11 @@ impl Server {
 }
 
 impl Server {
+    pub(crate) fn ended_by(mut self, end: End) -> Self {
+        self.end = end;
+        self
+    }
+
     /// Closes all sessions, because boxes outlive a server by design.
     fn close_all(&self) -> Result<()> {
         let caller = Caller::new(&self.url, &self.token);
@@ -89,10 +104,15 @@ impl Server {
 }
 
 impl Drop for Server {
-    #[expect(clippy::print_stderr, reason = "whoever measures has to know what stays behind")]
+    #[expect(clippy::print_stderr, reason = "the user must learn about boxes that remain on the host")]
     fn drop(&mut self) {
-        if let Err(error) = self.close_all() {
-            eprintln!("something may be left on the host of the server in {}: {error:#}", self.home.path().display());
+        if self.end == End::Close
+            && let Err(error) = self.close_all()
+        {
+            eprintln!(
+                "cannot close all sessions of the server in {}, so boxes may remain on this host: {error:#}",
+                self.home.path().display()
+            );
         }
         let _ = self.child.kill();
         let _ = self.child.wait();

@@ -11,7 +11,8 @@ use std::collections::BTreeMap;
 use libfuzzer_sys::fuzz_target;
 use regex::bytes::RegexBuilder;
 use stead_fs::{
-    Case, Filesystem, GlobQuery, GrepFound, GrepQuery, Hidden, Ignoring, Kind, MemoryFs, WorkspacePath, WriteMode,
+    Case, Filesystem, GlobQuery, GrepFound, GrepMode, GrepQuery, Hidden, Ignoring, Kind, LineSpan, MemoryFs,
+    WorkspacePath, WriteMode,
 };
 use stead_fuzz::{contents, fields, path};
 
@@ -141,6 +142,9 @@ fn check_grep(fs: &MemoryFs, tree: &BTreeMap<WorkspacePath, Kind>, glob: &str, r
             path: path("/"),
             pattern: regex.to_owned(),
             glob: glob.map(str::to_owned),
+            file_type: None,
+            mode: GrepMode::Content { before: 0, after: 0 },
+            span: LineSpan::One,
             hidden,
             ignoring: Ignoring::Nothing,
             case: Case::Sensitive,

@@ -23,7 +23,7 @@ fuzz_target!(|input: &[u8]| {
     if let Ok(path) = WorkspacePath::parse(text, &PathRules::creating(&limits)) {
         assert_eq!(trimmed.as_ref(), Ok(&path), "what may be created may be looked up");
         assert!(path.depth() <= limits.path_depth);
-        assert!(path.segments().all(|name| name.len() <= limits.segment_chars));
+        assert!(path.segments().all(|name| name.len() <= limits.segment_bytes));
         assert!(path.as_bytes().is_ascii() && !path.as_bytes().iter().any(u8::is_ascii_control));
     }
 });

@@ -28,10 +28,15 @@ ANSWERS = {
         resource("test://mixed-content-resource", "application/json", '{"test": "data", "value": 123}'),
     ],
     "test_error_handling": [text("This tool intentionally returns an error for testing")],
+    "test_tool_with_logging": [text("It logged.")],
     "test_tool_with_progress": [text("It took a while.")],
     "test_reconnection": [text("Reconnection test completed successfully")],
     "json_schema_2020_12_tool": [text("Done.")],
 }
+
+
+def say(message):
+    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
 
 
 def answer(message):
@@ -41,12 +46,18 @@ def answer(message):
         return {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": named}
     name = message["params"]["name"]
     if name == "test_tool_with_progress":
-        # The session itself tells every second that a call goes on, and the runner wants to hear it three times.
-        time.sleep(6)
+        token = message["params"]["_meta"]["progressToken"]
+        for progress in [0, 50, 100]:
+            say({"method": "notifications/progress", "params": {"progressToken": token, "progress": progress, "total": 100}})
+            time.sleep(0.05)
+    if name == "test_tool_with_logging":
+        for said in ["Tool execution started", "Tool processing data", "Tool execution completed"]:
+            say({"method": "notifications/message", "params": {"level": "info", "data": said}})
+            time.sleep(0.05)
     return {"content": ANSWERS[name], "isError": name == "test_error_handling"}
 
 
 for line in sys.stdin:
     message = json.loads(line)
     if "id" in message:
-        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": answer(message)}), flush=True)
+        say({"id": message["id"], "result": answer(message)})

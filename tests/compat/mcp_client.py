@@ -7,6 +7,7 @@ Both the current and the previous protocol revision do the same things; every as
 """
 
 import asyncio
+import logging
 import os
 import sys
 
@@ -42,13 +43,20 @@ async def use(client, name):
     except MCPError as error:
         assert "no_such_tool" in str(error), error
 
-    seen = []
+    seen, enough = [], asyncio.Event()
 
     async def progress(progress, total, message):
         seen.append(progress)
+        if len(seen) >= 2:
+            enough.set()
 
-    await client.call_tool("bash", {"command": "sleep 2.3"}, progress_callback=progress)
-    assert len(seen) >= 2 and seen == sorted(seen), seen
+    # The command runs until the second report has arrived, however busy the machine is.
+    waiting = {"command": f"while ! test -e {name}.seen; do sleep 0.2; done", "timeout": 60}
+    call = asyncio.create_task(client.call_tool("bash", waiting, progress_callback=progress))
+    await asyncio.wait_for(enough.wait(), 60)
+    await client.call_tool("write", {"path": f"{name}.seen", "content": ""})
+    await call
+    assert seen == sorted(seen), seen
 
     uris = [str(resource.uri) for resource in (await client.list_resources()).resources]
     assert f"stead://workspace/{name}.txt" in uris and "stead://diff" in uris, uris
@@ -84,7 +92,17 @@ async def cancel(client, name):
     raise AssertionError(f"processes of a cancelled call are alive: {alive}")
 
 
+class Heard(logging.Handler):
+    """Keeps what the client warns about."""
+
+    said = []
+
+    def emit(self, record):
+        self.said.append(record.getMessage())
+
+
 async def over_http(url):
+    logging.getLogger("mcp").addHandler(Heard(logging.WARNING))
     headers = {"Authorization": f"Bearer {os.environ['STEAD_TOKEN']}"}
     for name, mode in (("current", "auto"), ("previous", "legacy")):
         async with create_mcp_http_client(headers=headers) as http:
@@ -92,6 +110,8 @@ async def over_http(url):
                 await use(client, f"http-{name}")
                 await cancel(client, f"http-{name}")
                 print(f"http {name}: ok ({client.session.protocol_version})")
+    ended = [said for said in Heard.said if "terminat" in said.lower()]
+    assert not ended, f"the client takes the end of its session for a failure: {ended}"
 
 
 async def over_stdio(stead, session):

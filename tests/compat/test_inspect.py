@@ -44,8 +44,9 @@ class SteadEnvironment(SandboxEnvironment):
             raise OutputLimitExceededError(SandboxEnvironmentLimits.MAX_EXEC_OUTPUT_SIZE_STR, None) from error
         if done.timed_out:
             raise TimeoutError(f"{cmd[0]} took longer than {timeout} s")
-        if done.error is not None and "ermission denied" in done.error["message"]:
-            raise PermissionError(done.error["message"])
+        # A program that may not be executed ends with 126, as in a shell.
+        if done.exit_code == 126 and b"ermission denied" in done.stderr:
+            raise PermissionError(done.stderr.decode())
         if done.error is not None:
             return ExecResult(False, 127, "", done.error["message"])
         return ExecResult(done.exit_code == 0, done.exit_code, done.stdout.decode(), done.stderr.decode())

@@ -14,13 +14,16 @@ const STEPS: &[Step] = &[
     Step { name: "eval-worker", about: "the Python worker", run: eval_worker::ensure },
     Step { name: "properties", about: "every property test with many more cases", run: properties },
     Step { name: "trees", about: "2,000 random process trees, each gone at its timeout", run: trees },
+    Step { name: "patches", about: "500 random change sets per provider, applied by git and by Stead", run: patches },
     Step { name: "fuzz", about: "every fuzz target for a minute (STEAD_FUZZ_SECONDS)", run: fuzz::check },
     Step { name: "schemathesis", about: "1,000 examples per API operation", run: schemathesis::check_long },
+    Step { name: "roles", about: "generated requests with the token of each role", run: schemathesis::check_roles },
     Step { name: "churn", about: "100 podman sessions, 50 servers and 20 conmons killed", run: churn },
     Step { name: "crowd", about: "100 sessions of one repository of 20,000 files at once", run: crowd },
     Step { name: "cycles", about: "500 native boxes made, forked and removed, and nothing left", run: cycles },
     Step { name: "boxes", about: "1,000 idle native boxes at once; 500 cycles over HTTP", run: boxes },
     Step { name: "kills", about: "300 kills of servers and of boxes' first processes", run: kills },
+    Step { name: "quotas", about: "10,000 sessions in 20 projects by 64 clients, and a kill", run: quotas },
     Step { name: "flood", about: "10 GiB of output of one command", run: flood },
     Step {
         name: "hostile-load",
@@ -70,19 +73,31 @@ fn power() -> Result<()> {
     large("rows::hardening::durability::power_loss", &[("STEAD_POWER_CUTS", "200")])
 }
 
+fn quotas() -> Result<()> {
+    let sizes = [("STEAD_QUOTA_SESSIONS", "10000"), ("STEAD_QUOTA_PROJECTS", "20")];
+    large("rows::sessions::quotas::t3_quotas_hold_for_64_clients_and_a_kill", &sizes)
+}
+
 fn flood() -> Result<()> {
     large("rows::boxes::exec_streams::x3_a_gigabyte", &[("STEAD_FLOOD_GIB", "10")])
 }
 
 /// `PROPTEST_CASES` is proptest's own variable. `STEAD_FS_OPS` is the number of operations in the
-/// model test of the file layer.
+/// model test of the file layer, `STEAD_FS_CALLS` the number of calls on which memory and disk are
+/// compared, and `STEAD_ROW_CALLS` the number over HTTP.
 fn properties() -> Result<()> {
     run_command(
         cargo()
             .args(["test", "--workspace", "--locked", "--no-fail-fast"])
             .env("PROPTEST_CASES", "4096")
-            .env("STEAD_FS_OPS", "200000"),
+            .env("STEAD_FS_OPS", "200000")
+            .env("STEAD_FS_CALLS", "200000")
+            .env("STEAD_ROW_CALLS", "1000"),
     )
+}
+
+fn patches() -> Result<()> {
+    large("f13_random_changes", &[("STEAD_PATCH_SETS", "500")])
 }
 
 fn trees() -> Result<()> {

@@ -25,8 +25,8 @@ pub(crate) fn run(effort: Effort, table: &mut Table) -> Result<()> {
     let mut times = Vec::new();
     for (name, shape) in [
         ("neutral", neutral as fn(Materials) -> serde_json::Value),
-        ("anthropic", anthropic::request),
-        ("openai", openai::request),
+        ("anthropic", |materials| anthropic::request(materials).request),
+        ("openai", |materials| openai::request(materials).request),
     ] {
         let begun = Instant::now();
         let mut bytes = 0;

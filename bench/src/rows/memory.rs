@@ -13,7 +13,7 @@ use stead_fs::{Limits, MemoryFs};
 use crate::Effort;
 use crate::table::Table;
 
-/// 2026-11-15T09:30:00Z, the same as in the peer.
+/// 2026-11-15T09:30:00Z, the same time as in the peer.
 const NOW_MILLIS: i64 = 1_794_735_000_000;
 pub(super) const PEER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/dictfs.py");
 const FILES: usize = 1_000;

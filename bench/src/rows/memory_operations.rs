@@ -12,8 +12,8 @@ use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
 use serde_json::{Value, json};
 use stead_fs::{
-    Case, Filesystem, GlobQuery, GrepQuery, Hidden, Ignoring, Limits, MemoryFs, PathRules, WorkspacePath, WriteMode,
-    Written,
+    Case, Filesystem, GlobQuery, GrepMode, GrepQuery, Hidden, Ignoring, Limits, LineSpan, MemoryFs, PathRules,
+    WorkspacePath, WriteMode, Written,
 };
 
 use super::memory::{PEER, geometric_mean};
@@ -149,6 +149,9 @@ impl Subject {
                         path: WorkspacePath::root(),
                         pattern: pattern(iteration),
                         glob: None,
+                        file_type: None,
+                        mode: GrepMode::Content { before: 0, after: 0 },
+                        span: LineSpan::One,
                         hidden: Hidden::Skipped,
                         ignoring: Ignoring::Nothing,
                         case: Case::Sensitive,

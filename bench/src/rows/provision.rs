@@ -1,8 +1,8 @@
-//! From a repository to a workspace, cached and cold, compared with git's own ways to get a work
-//! tree; and `git status` in it.
+//! Provisioning a workspace from a repository, cached and cold, compared with git commands that
+//! create a work tree; and `git status` in the workspace.
 //!
-//! Our time is that of a session over HTTP with a journal, from the request until it is active and
-//! its box runs. A peer is one git command.
+//! The measured time is that of a session over HTTP with a journal, from the request until the
+//! session is active and its box runs. A peer is one git command.
 
 use std::cell::Cell;
 use std::path::Path;
@@ -31,7 +31,7 @@ pub(crate) fn run(effort: Effort, table: &mut Table) -> Result<()> {
     caller.json("PUT", "/api/v1/platform", Some(platform))?;
     let workspace = json!({"enabled": true, "provider": "native", "require_workspace": true});
     caller.json("POST", "/api/v1/agent-types", Some(json!({"id": "git", "workspace": workspace})))?;
-    // Kept to the end, like the work trees of the peers.
+    // The copy stays until the end, like the work trees of the peers; see `Bench::peer`.
     let tree = SourceTree::copy(SOURCES)?;
     remote.import("sources", sources(tree.path())?);
     let described = tree.described();
@@ -78,7 +78,7 @@ impl Bench {
     fn peer(&self, directory: &Path, args: &[&str]) -> Result<f64> {
         self.kept.set(self.kept.get() + 1);
         let target = self.directory.path().join(format!("peer{}", self.kept.get()));
-        let name = target.to_str().context("a path that is no text")?;
+        let name = target.to_str().context("the path is not valid UTF-8")?;
         let begun = Instant::now();
         git(directory, &[args, &[name]].concat())?;
         Ok(millis(begun))
@@ -116,7 +116,7 @@ impl Bench {
         let commit = self.commit("sources")?;
         self.provision(&url, &commit)?;
         let source = self.directory.path().join("source");
-        let source_name = source.to_str().context("a path that is no text")?;
+        let source_name = source.to_str().context("the path is not valid UTF-8")?;
         git(self.directory.path(), &["clone", "-q", &url, source_name])?;
         let (mut ours, mut clones, mut worktrees) = (Vec::new(), Vec::new(), Vec::new());
         for sample in 0..many {
@@ -150,7 +150,7 @@ impl Bench {
         for (url, commit) in &trees {
             self.provision(url, commit)?;
         }
-        // Alternates between both, so that other load on the machine affects both.
+        // The loop alternates between both, so that other load on the machine affects both equally.
         for _ in 0..samples {
             for ((url, commit), times) in trees.iter().zip(&mut times) {
                 times.push(self.provision(url, commit)?);
@@ -172,7 +172,7 @@ impl Bench {
             let url = self.url(if name == "100k" { "flat" } else { "cached" }, name);
             let (id, _) = self.start(&url, &self.commit(name)?)?;
             let plain = self.directory.path().join(format!("plain-{name}"));
-            git(self.directory.path(), &["clone", "-q", "--depth", "1", &url, plain.to_str().context("no text")?])?;
+            git(self.directory.path(), &["clone", "-q", "--depth", "1", &url, plain.to_str().context("not UTF-8")?])?;
             let (first, plain_first) = (self.status_in_box(&id)?, status_here(&plain)?);
             let (mut ours, mut theirs) = (Vec::new(), Vec::new());
             for _ in 0..samples {
@@ -240,9 +240,8 @@ fn sources(tree: &Path) -> Result<Vec<(String, Vec<u8>)>> {
                 left.push(path);
                 continue;
             }
-            let name = path.strip_prefix(tree)?.to_str().context("a name that is no text")?.to_owned();
-            // Skips names that need quoting, and nested repositories, because they are not measured
-            // here.
+            let name = path.strip_prefix(tree)?.to_str().context("the name is not valid UTF-8")?.to_owned();
+            // `GitServer::import` does not quote names, and nested repositories are not measured.
             if !name.contains(['"', '\\', '\n', ' ']) && !name.contains(".git") {
                 files.push((name, std::fs::read(&path)?));
             }

@@ -1,4 +1,4 @@
-//! Folds a journal as `stead replay` does: parses each event and applies it, on one core.
+//! Replays a journal as `stead replay` does: parses and folds each event, on one core.
 
 use std::time::Instant;
 
@@ -8,7 +8,7 @@ use stead_core::event::{Answer, Content, FileChange, FileEffect};
 use stead_core::registry::{AgentTypeDeclaration, Platform};
 use stead_core::spec::{Declared, ServerFacts, specify};
 use stead_core::tool::ToolName;
-use stead_core::{Actor, CallId, Event, Recorded, SessionId, State, Timestamp, WorkspaceId, apply, parse};
+use stead_core::{Actor, CallId, Event, Recorded, SessionId, State, Timestamp, WorkspaceId, fold, parse};
 
 use crate::Effort;
 use crate::table::Table;
@@ -20,20 +20,20 @@ pub(crate) fn run(effort: Effort, table: &mut Table) -> Result<()> {
     let mut state = State::default();
     for text in &texts {
         let recorded: Recorded = serde_json::from_str(text)?;
-        apply(&mut state, &recorded);
+        fold(&mut state, &recorded);
     }
     let whole = texts.len() as f64 / begun.elapsed().as_secs_f64();
     let parsed: Vec<Recorded> = texts.iter().map(|text| Ok(serde_json::from_str(text)?)).collect::<Result<_>>()?;
     let begun = Instant::now();
     let again = State::replay(&parsed);
-    let apply_only = texts.len() as f64 / begun.elapsed().as_secs_f64();
+    let fold_only = texts.len() as f64 / begun.elapsed().as_secs_f64();
     anyhow::ensure!(again.hash() == state.hash(), "two folds differ");
     table.row(
         "replay, one core, events read from text and folded",
         format!("{whole:.0} events/s ({} bytes each)", bytes / texts.len()),
-        format!("folding alone: {apply_only:.0} events/s"),
+        format!("folding alone: {fold_only:.0} events/s"),
         "≥ 200,000 events/s",
-        json!({"events": texts.len(), "events_per_second": whole, "fold_per_second": apply_only}),
+        json!({"events": texts.len(), "events_per_second": whole, "fold_per_second": fold_only}),
     );
     Ok(())
 }
@@ -41,7 +41,7 @@ pub(crate) fn run(effort: Effort, table: &mut Table) -> Result<()> {
 /// Returns the journal of a session that wrote, read and listed files.
 fn journal(events: usize) -> Result<Vec<String>> {
     let declaration = parse::read::<AgentTypeDeclaration>(json!({"id": "bench", "workspace": {"enabled": true}}))?;
-    let agent_type = declaration.at(Timestamp::from_millis(0));
+    let agent_type = declaration.at(&stead_core::identity::Tenant::Platform, Timestamp::from_millis(0));
     let (platform, server) = (
         Platform::default(),
         ServerFacts {

@@ -3,7 +3,7 @@
 //!
 //! Over HTTP the tree is mounted into a session, so the time includes the request, its journal
 //! entries and, for native, the connection to the box. `rg` and `fd` read from the page cache, and
-//! their time includes their start. The disk rows measure the code that runs in a box.
+//! their time includes the start of the process. The disk rows measure the code that runs in a box.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -112,7 +112,7 @@ fn over_http(tree: &SourceTree, caller: &Caller, provider: &str, samples: usize,
 
 /// Creates a session whose workspace is a copy of the tree.
 pub(super) fn with_mount(tree: &SourceTree, caller: &Caller, provider: &str) -> Result<String> {
-    let host = tree.path().to_str().context("the temporary directory has no name in text")?;
+    let host = tree.path().to_str().context("the path of the temporary directory is not valid UTF-8")?;
     caller.json("PUT", "/api/v1/platform", Some(json!({"allowed_host_roots": [host]})))?;
     let workspace = json!({
         "enabled": true, "provider": provider, "workspace_policy": "empty",
@@ -146,7 +146,7 @@ fn compare(
     let (mut mine, mut theirs) = (Vec::new(), Vec::new());
     let (found, expected) = (ours()?, command(search, tree)?);
     ensure!(found == expected, "{}: found {found}, {} found {expected}", search.name, search.peer[0]);
-    // Alternates between both, so that other load on the machine affects both.
+    // The loop alternates between both, so that other load on the machine affects both equally.
     for _ in 0..samples {
         let begun = Instant::now();
         ours()?;

@@ -17,6 +17,9 @@ pub struct AgentType {
     /// Unique id of the agent type.
     #[schema(value_type = schema::Name)]
     pub id: Name,
+    /// Project that the agent type belongs to; `null` for the platform.
+    #[schema(value_type = Option<schema::Name>, required = true)]
+    pub project: Option<Name>,
     /// Display name; `null` if none was declared.
     #[schema(required = true)]
     pub name: Option<String>,
@@ -61,6 +64,7 @@ impl From<registry::AgentType> for AgentType {
         let workspace_provider = declared.capabilities.workspace_provider;
         Self {
             id: declared.id,
+            project: declared.project,
             name: declared.name,
             description: declared.description,
             workspace: declared.workspace,

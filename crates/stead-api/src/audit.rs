@@ -23,6 +23,10 @@ pub struct AuditRecord {
     /// Session that the record is about; `null` if it concerns no session.
     #[schema(value_type = Option<schema::SessionId>, required = true)]
     pub session: Option<SessionId>,
+    /// Project that the record is about; `null` if it concerns no project.
+    #[serde(default)]
+    #[schema(required = true)]
+    pub project: Option<String>,
     /// Further data. Its form depends on `type`.
     #[schema(value_type = schema::ToolResult)]
     pub detail: Value,

@@ -68,8 +68,8 @@ request! {
         required body: Text<1, BODY_CHARS>,
         /// Short text that a prompt contains by default.
         default(Text(DEFAULT_SUMMARY.to_owned())) summary: Text<1, SUMMARY_CHARS>,
-        /// `session` sets the digest of this session, `global` that of every session of its project
-        /// or repository.
+        /// `session` sets the digest of this session. `global` sets the one for all sessions of its
+        /// project, else of its repository, else of its agent type.
         default(DigestScope::Session) scope: DigestScope,
     }
 }
@@ -85,8 +85,8 @@ impl From<DigestRequest> for DigestText {
 request! {
     /// Body of `POST /sessions/{id}/digest:generate`.
     GenerateRequest {
-        /// `session` sets the digest of this session, `global` that of every session of its project
-        /// or repository.
+        /// `session` sets the digest of this session. `global` sets the one for all sessions of its
+        /// project, else of its repository, else of its agent type.
         default(DigestScope::Session) scope: DigestScope,
     }
 }

@@ -29,7 +29,7 @@ pub struct Event {
 }
 
 impl Event {
-    /// Returns the typed event, or `None` for a type that this version does not know.
+    /// Returns the typed event, or `None` if this version does not know the type or its fields.
     pub fn known(&self) -> Option<stead_core::Event> {
         let mut whole = self.fields.clone();
         whole.insert("type".to_owned(), self.kind.clone().into());

@@ -5,7 +5,7 @@ mod request;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::{Deserialize, Serialize};
-use stead_core::exec::ExecStatus;
+use stead_core::exec::{ExecFailureCode, ExecStatus};
 use stead_core::{ExecId, SessionId, Timestamp};
 use utoipa::ToSchema;
 
@@ -28,7 +28,8 @@ pub struct Terminal {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ExecFailure {
     /// Stable code for programs.
-    pub code: String,
+    #[schema(value_type = schema::ExecFailureCode)]
+    pub code: ExecFailureCode,
     /// Description for people.
     pub message: String,
 }
@@ -109,35 +110,72 @@ pub struct Exec {
 }
 
 /// Output stream of a command.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
+#[schema(as = ChunkStream)]
 pub enum OutputStream {
     Stdout,
     Stderr,
 }
 
 /// Encoding of a chunk's bytes in `data`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
+#[schema(as = ChunkEncoding)]
 pub enum Encoding {
     Utf8,
     Base64,
 }
 
 /// A range of chunks that the server no longer has.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[schema(as = MissedChunks)]
 pub struct Missed {
+    /// Number of the first missed chunk.
+    #[schema(minimum = 1)]
     pub from: u64,
+    /// Number of the last missed chunk.
+    #[schema(minimum = 1)]
     pub to: u64,
 }
 
 /// A chunk of output on a stream. Chunks are numbered from 1.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[schema(as = OutputChunk)]
 pub struct Chunk {
+    /// Number of the chunk.
+    #[schema(minimum = 1)]
     pub seq: u64,
+    /// Stream that the command wrote to. A command with a terminal has only `stdout`.
     pub stream: OutputStream,
+    /// `base64` if the bytes are not UTF-8. A chunk may end inside a character.
     pub encoding: Encoding,
+    /// Bytes of the chunk.
     pub data: String,
+}
+
+/// Output of a command from a chunk on, without waiting for more.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct OutputPage {
+    /// Id of the exec.
+    #[schema(value_type = schema::ExecId)]
+    pub id: ExecId,
+    /// Status of the exec.
+    #[schema(value_type = schema::ExecStatus)]
+    pub status: ExecStatus,
+    /// Exit code; `null` without a result.
+    #[schema(required = true)]
+    pub exit_code: Option<i32>,
+    /// Chunks in order.
+    #[schema(inline)]
+    pub chunks: Vec<Chunk>,
+    /// Ranges of chunks that the server no longer has.
+    #[schema(inline)]
+    pub missed: Vec<Missed>,
+    /// Number of the last chunk so far, for `after` of the next request.
+    pub after: u64,
+    /// True if there is more output than this answer contains.
+    pub more: bool,
 }
 
 /// An event on the output stream of a command.

@@ -14,11 +14,13 @@ pub mod file;
 pub mod image;
 pub mod list;
 pub mod problem;
+pub mod project;
 pub mod provider;
 pub mod request;
 pub mod run;
 pub mod schema;
 pub mod session;
+pub mod token;
 pub mod tool;
 pub mod usage;
 

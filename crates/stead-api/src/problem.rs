@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use stead_core::admission::{Quantity, QuotaExceeded};
 use stead_core::tool::ToolName;
 use stead_core::{Resource, Status, parse};
 use utoipa::ToSchema;
@@ -95,7 +96,10 @@ codes! {
     Stale = "stale", 412, "The file has changed";
     Present = "present", 412, "The file exists";
     RangeNotSatisfiable = "range_not_satisfiable", 416, "The range lies outside the file";
+    LimitRequired = "limit_required", 422, "A resource limit must be set";
     Capacity = "capacity", 429, "The server is full";
+    QuotaExceeded = "quota_exceeded", 429, "A quota is used up";
+    DiskQuotaExceeded = "disk_quota_exceeded", 507, "The disk quota is used up";
     HostDirectory = "host_directory", 409, "The workspace is a directory of the host";
     DiskLimit = "disk_limit", 409, "The session's disk limit is reached";
     JournalFull = "journal_full", 409, "The session's journal is full";
@@ -177,6 +181,29 @@ pub struct Parameters {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub limit: Option<u64>,
+    /// Group of sessions that the quota limits, such as `project/web`, `user/web/alice` or
+    /// `type/web/coder`, with the codes `quota_exceeded`, `disk_quota_exceeded` and
+    /// `limit_required`. It is `host` with the code `capacity` for the memory of the host.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub scope: Option<String>,
+    /// Limited quantity. The numbers below are in thousandths of a core for `cpu` and in bytes for
+    /// `memory` and `disk`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = schema::Quantity, nullable = false, required = false)]
+    pub quantity: Option<Quantity>,
+    /// Amount in use.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub used: Option<u64>,
+    /// Amount that the request would add.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub requested: Option<u64>,
+    /// Largest amount.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub allowed: Option<u64>,
 }
 
 impl Problem {
@@ -200,6 +227,18 @@ impl Parameters {
     /// Names the resource that the problem is about.
     pub fn of(resource: Resource, id: impl Into<String>) -> Self {
         Self { resource: Some(resource), id: Some(id.into()), ..Self::default() }
+    }
+
+    /// Describes the quota that the request would exceed.
+    pub fn exceeding(exceeded: &QuotaExceeded) -> Self {
+        Self {
+            scope: Some(exceeded.scope.to_string()),
+            quantity: Some(exceeded.quantity),
+            used: Some(exceeded.used),
+            requested: Some(exceeded.requested),
+            allowed: Some(exceeded.allowed),
+            ..Self::default()
+        }
     }
 
     pub fn is_empty(&self) -> bool {

@@ -60,7 +60,7 @@ request! {
 impl Rules for EndRequest {
     fn check(&self, fields: &mut Fields<'_, '_>, _: &[&str]) {
         if self.detail.is_some() && self.reason.is_some() {
-            fields.fail("reason", "says the same as detail: give one of them");
+            fields.fail("reason", "is another name of detail; give only one of them");
         }
     }
 
@@ -145,6 +145,18 @@ pub struct Step {
     /// Request body to send to the model.
     #[schema(value_type = schema::ModelRequest)]
     pub request: Value,
+    /// Parameters and parts that the format cannot express. They are not in `request`.
+    #[serde(default)]
+    pub warnings: Vec<StepWarning>,
+}
+
+/// Something that a vendor's format cannot express.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct StepWarning {
+    /// `parameter_dropped`, `part_dropped` or `system_sent_as_user`.
+    pub code: String,
+    /// Explanation for people.
+    pub message: String,
 }
 
 /// Result of a tool call that was made for a run.

@@ -6,6 +6,7 @@ pub mod provisioning;
 pub mod replay;
 pub mod rewind;
 pub mod snapshot;
+pub mod update;
 pub mod workspace;
 
 use std::sync::Arc;
@@ -21,6 +22,7 @@ use stead_core::{Name, SessionId, State, Status, Timestamp};
 use utoipa::ToSchema;
 
 use crate::content::ContentSnapshot;
+use crate::request::{Rules, Whole, request};
 use crate::schema;
 use provisioning::Provisioning;
 use workspace::Workspace;
@@ -37,7 +39,9 @@ pub struct Session {
     /// Project of the session; `null` if it has none.
     #[schema(value_type = Option<schema::Name>, required = true)]
     pub project: Option<Name>,
-    /// `provisioning`, `active`, `closing`, `closed` or `failed`.
+    /// Caller that created the session, such as `admin:admin` or `user:alice@web`.
+    pub owner: String,
+    /// `provisioning`, `active`, `paused`, `closing`, `closed` or `failed`.
     #[schema(value_type = schema::SessionStatus)]
     pub status: Status,
     /// True if the session runs without the workspace that was requested. `warnings` gives the
@@ -56,7 +60,7 @@ pub struct Session {
     /// Task from the request that created the session.
     #[schema(value_type = schema::Task)]
     pub task: Task,
-    /// Metadata from the request that created the session. The server does not interpret it.
+    /// Metadata of the session, which clients set. The server does not interpret it.
     #[schema(value_type = Object)]
     pub metadata: Map<String, Value>,
     /// Reason why the session failed; `null` if it did not.
@@ -143,6 +147,7 @@ impl Session {
             id: session.id,
             agent_type: spec.agent_type.clone(),
             project: spec.project.clone(),
+            owner: session.owner.as_ref().map(ToString::to_string).unwrap_or_default(),
             status: session.status,
             degraded: session.degraded,
             warnings: session.warnings.iter().cloned().map(Notice::from).collect(),
@@ -187,4 +192,17 @@ pub struct SessionToken {
     /// Bearer token that only allows access to this session: its tools, files, events, runs, execs
     /// and digests.
     pub token: String,
+    /// End of the token.
+    #[schema(value_type = schema::Timestamp)]
+    pub expires_at: Timestamp,
 }
+
+request! {
+    /// A token of a session to issue.
+    SessionTokenRequest {
+        /// Life of the token in seconds. Absent for 30 days.
+        optional expires_in: Whole<1, 31_622_400>,
+    }
+}
+
+impl Rules for SessionTokenRequest {}

@@ -2,10 +2,13 @@
 
 pub mod command;
 pub mod eval;
+pub mod file_entries;
 pub mod files;
 pub mod git;
 pub mod parameters;
+pub mod presented;
 pub mod result;
+pub mod shell;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -25,6 +28,10 @@ pub struct Tool {
     pub aliases: Vec<String>,
     /// Description for the model.
     pub description: String,
+    /// Sets of tools that enable this one too. An agent type that names all tools of one set need
+    /// not name this tool.
+    #[schema(value_type = Vec<Vec<schema::ToolName>>)]
+    pub enabled_by: Vec<Vec<ToolName>>,
     /// JSON Schema of the arguments.
     #[schema(value_type = Object)]
     pub parameters: Value,
@@ -58,7 +65,25 @@ impl Definition {
             ToolName::Python => command::PYTHON,
             ToolName::Git => git::GIT,
             ToolName::Eval => eval::EVAL,
+            ToolName::Move => file_entries::MOVE,
+            ToolName::Copy => file_entries::COPY,
+            ToolName::Mkdir => file_entries::MKDIR,
+            ToolName::Stat => file_entries::STAT,
+            ToolName::MultiEdit => files::MULTI_EDIT,
+            ToolName::Shell => shell::SHELL,
+            ToolName::BashOutput => shell::BASH_OUTPUT,
+            ToolName::BashKill => shell::BASH_KILL,
         }
+    }
+
+    /// Returns true if a call can remove or replace what exists.
+    pub const fn destructive(&self) -> bool {
+        self.name.changes_files() && !matches!(self.name, ToolName::Copy | ToolName::Mkdir)
+    }
+
+    /// Returns true if a second call with the same arguments changes nothing more.
+    pub const fn idempotent(&self) -> bool {
+        !self.name.changes_files() || matches!(self.name, ToolName::Mkdir)
     }
 
     pub fn all() -> impl Iterator<Item = Self> {
@@ -77,6 +102,7 @@ impl From<Definition> for Tool {
             name: tool.name,
             aliases: tool.aliases.iter().map(|alias| (*alias).to_owned()).collect(),
             description: tool.description.to_owned(),
+            enabled_by: tool.name.enabled_by().iter().map(|tools| tools.to_vec()).collect(),
             parameters: (tool.parameters)(),
         }
     }
@@ -160,7 +186,7 @@ mod tests {
         let schema = BashParameters::schema();
         let shown = |name: &str| schema["properties"][name]["default"].clone();
         assert_eq!(shown("cwd"), given.cwd);
-        assert_eq!(shown("timeout"), given.timeout.0 as u64);
+        assert_eq!(shown("timeout"), given.timeout.millis() / 1_000);
         assert_eq!(shown("capture_output"), given.capture_output);
     }
 }

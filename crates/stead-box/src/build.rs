@@ -25,6 +25,7 @@ mod lockdown;
 mod masks;
 mod reserve;
 mod root;
+mod shown_resources;
 mod volume;
 mod volume_image;
 
@@ -39,4 +40,5 @@ pub use launch::{Order, Report, launch};
 pub(crate) use lockdown::close_child;
 pub use masks::HIDDEN as HIDDEN_OF_PROC;
 pub use reserve::Reserve;
+pub use shown_resources::{processors, texts as shown_texts};
 pub(crate) use volume::mounted as mount_volume;

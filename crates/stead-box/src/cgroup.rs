@@ -49,6 +49,11 @@ pub fn enforceable() -> Held {
     }
 }
 
+/// Returns true if this user may make groups of version 2, which can be frozen.
+pub(crate) fn has_unified() -> bool {
+    hierarchy::writable().unwrap_or_default().iter().any(|hierarchy| hierarchy.version == Version::Two)
+}
+
 /// Files in which the kernel counts the effects of limits.
 #[derive(Debug, Default)]
 pub(crate) struct GroupEvents {

@@ -120,7 +120,7 @@ pub enum BoxError {
         #[source]
         source: io::Error,
     },
-    #[error("stead-init ended before the box was there ({status}); it said: {output:?}")]
+    #[error("stead-init exited before the box was ready ({status}); its output: {output:?}")]
     InitFailed { status: String, output: String },
     #[error("the box is not there: {reason}")]
     Gone { reason: &'static str },

@@ -8,17 +8,19 @@
 mod frame;
 mod guest_error;
 mod message;
+mod shell;
 
-pub use frame::{Decoder, MAX_FRAME, ProtocolError, encode, read_frame};
+pub use frame::{Decoder, MAX_FRAME, ProtocolError, encode, encode_request, read_frame};
 pub(crate) use frame::{ReadError, receive};
 pub use guest_error::{GuestError, GuestErrorKind};
 pub use message::{
     AfterRun, Answer, Ask, ExecOrder, ExecResult, ExecStatus, FileAsk, FileStat, FullBuffer, IfMissing, IfThere, Input,
-    Kept, NewContent, OutputLimits, PatchText, Reply, Request, Stream, TerminalSize, ToolCall, ToolLimits, ToolReply,
+    Kept, NewContent, OutputLimits, Reply, Request, Stream, TerminalSize, ToolCall, ToolReply,
 };
+pub use shell::{Left, LeftProcess, ShellBegin, ShellOrder, ShellOrigin, ShellResult, ShellState};
 
 /// Version of the protocol. The server and init are installed together. A box that outlives an
-/// upgrade reports its version.
-pub const VERSION: u32 = 2;
+/// upgrade reports its version, and the server replaces it if it is another one.
+pub const VERSION: u32 = 3;
 /// Maximum number of output bytes in one frame.
 pub const CHUNK: usize = 64 << 10;

@@ -7,7 +7,7 @@ words!(
     AuditKind, "audit type", {
         SessionCreated = "session_created",
         PolicyResolved = "policy_resolved",
-        /// A call, a start, a mount or a digest was refused.
+        /// A call, a rewind, a start, a mount or a digest was refused.
         Refusal = "refusal",
         /// A session started without its workspace.
         DegradedStart = "degraded_start",
@@ -19,6 +19,15 @@ words!(
         SessionClose = "session_close",
         SessionFailed = "session_failed",
         AdminChange = "admin_change",
+        SessionUpdated = "session_updated",
+        SessionPaused = "session_paused",
+        SessionResumed = "session_resumed",
+        /// A request was refused because of the caller's role or project.
+        AccessDenied = "access_denied",
+        /// The deletion of a project began.
+        ProjectDeletion = "project_deletion",
+        /// A project and everything in it is deleted.
+        ProjectDeleted = "project_deleted",
         /// The operator accepted a database that has lost records.
         DatabaseAccepted = "database_accepted",
     }

@@ -8,20 +8,22 @@ use serde_json::Value;
 
 use crate::box_facts::BoxFacts;
 use crate::capability::LimitKind;
-use crate::config::{ProviderName, ResourceLimits, ToolLimits};
+use crate::config::{CallLimits, ProviderName, ResourceLimits};
 use crate::content::conclude::ContentOutcome;
 use crate::content::decide::{ContentCommand, ContentEffect};
 use crate::content::{Snapshot, SyncTarget};
-use crate::decide::NewDigest;
+use crate::decide::{NewDigest, SessionUpdate};
 use crate::env::Env;
 use crate::event::{Answer, CloseReason, Failure, FileEffect, FileOperation, StepReport};
 use crate::exec::{ExecOrder, ExecOutput, Exit};
+use crate::pause::PauseMode;
 use crate::plan::Action;
 use crate::resolved_commit::{PushedBranch, ResolvedCommit};
 use crate::rewind::Checkpoint;
+use crate::session::warning::WarningCode;
 use crate::spec::SessionSpec;
 use crate::tool::ToolName;
-use crate::{CallId, ExecId, Name, SessionId, SnapshotId, WorkspaceId};
+use crate::{CallId, ExecId, Name, SessionId, SnapshotId, Timestamp, WorkspaceId};
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
@@ -52,6 +54,16 @@ pub enum Command {
     ClearDigest { section_key: Name },
     /// Always legal. Records that a requested digest does not exist.
     MissDigest { section_key: Name },
+    /// Legal until the session is closed. `now` is the time of the request.
+    Update { update: SessionUpdate, now: Timestamp },
+    /// Legal while active. Freezing also needs that no call is in progress. Idempotent.
+    Pause { mode: PauseMode },
+    /// Legal after a request to pause, until the box is stopped or frozen.
+    PauseBox,
+    /// Legal while paused. Idempotent.
+    Resume,
+    /// Legal after a request to resume, until the box runs.
+    ResumeBox,
     /// Legal until the session has ended. Idempotent.
     Close { reason: CloseReason },
     /// Legal if the workspace must be removed: after a close, or before the next attempt.
@@ -65,7 +77,38 @@ pub enum Command {
 pub struct InitialContent {
     pub target: SyncTarget,
     pub snapshot: Box<Snapshot>,
-    pub warnings: Vec<(String, String)>,
+    pub warnings: Vec<(WarningCode, String)>,
+}
+
+/// The decision about the use of a tool, with the reason of a refusal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ToolAccess {
+    Allowed,
+    /// The agent type does not enable the tool.
+    NotEnabled,
+    /// The tool catalog of the call has no tool that runs it.
+    NotInCatalog,
+}
+
+/// The access of a call to files. `eval` reads and writes files only with the permission of `read`
+/// and `write`. The decision to call any other tool includes its access.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileAccess {
+    pub read: ToolAccess,
+    pub write: ToolAccess,
+}
+
+impl FileAccess {
+    pub const ALL: Self = Self { read: ToolAccess::Allowed, write: ToolAccess::Allowed };
+
+    /// Removes the access that a catalog does not give.
+    pub(crate) fn within_catalog(self, lacks: impl Fn(ToolName) -> bool) -> Self {
+        let limit = |access, tool| match access {
+            ToolAccess::Allowed if lacks(tool) => ToolAccess::NotInCatalog,
+            access => access,
+        };
+        Self { read: limit(self.read, ToolName::Read), write: limit(self.write, ToolName::Write) }
+    }
 }
 
 /// The work to carry out after the events of a decision are durable.
@@ -84,7 +127,8 @@ pub enum Effect {
         call: CallId,
         tool: ToolName,
         arguments: Value,
-        limits: ToolLimits,
+        limits: CallLimits,
+        files: FileAccess,
     },
     OperateFiles {
         call: CallId,
@@ -103,6 +147,15 @@ pub enum Effect {
     ShareWorkspace {
         source: SessionId,
         workspace: WorkspaceId,
+    },
+    PauseBox {
+        provider: ProviderName,
+        workspace: WorkspaceId,
+        mode: PauseMode,
+    },
+    ResumeBox {
+        provider: ProviderName,
+        mode: PauseMode,
     },
     RemoveWorkspace {
         provider: ProviderName,
@@ -195,6 +248,10 @@ pub enum Outcome {
     /// The server restarted while this session was open. Operations in progress have no outcome.
     Restarted,
     Adopted,
+    Paused,
+    PauseFailed(Failure),
+    Resumed,
+    ResumeFailed(Failure),
     Lost {
         reason: String,
     },

@@ -3,26 +3,34 @@
 //! It is parsed with [`crate::parse`]: every error names its field, and unknown fields are errors.
 //! A stored config reads back unchanged, and amounts keep their text.
 
+pub mod admission;
 pub mod capability;
 pub mod env;
 pub mod image;
 pub mod network;
 pub mod quantity;
+pub mod quota;
 pub mod registry;
 pub mod request;
 pub mod tool;
+pub mod tool_limits;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::git_push::GitPush;
 use crate::network::Network;
-use crate::parse::{FieldPath, Fields, Read, words};
+use crate::parse::{Fields, words};
 use crate::policy::WorkspacePolicy;
 use crate::quantity::{ByteSize, Cpu};
+use crate::record::{Rules, Whole, record};
 use crate::repository::{GitRef, RepositoryUrl};
 use crate::rewind::Rewind;
+use crate::schema;
 use crate::tool::ToolSet;
+
+pub use crate::record::Bounded;
+pub use tool_limits::{CallLimits, Charset, LimitsConfig, Preset, ToolLimits};
 
 words!(
     /// The provider that creates the box.
@@ -50,131 +58,86 @@ words!(
     }
 );
 
-/// The workspace config of an agent type.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WorkspaceConfig {
-    pub enabled: bool,
-    pub provider: Option<ProviderName>,
-    /// Tried once if the provider fails. `None` uses the platform's fallback.
-    pub fallback_provider: Option<ProviderName>,
-    pub repo_source: RepoSource,
-    pub workspace_policy: Option<WorkspacePolicy>,
-    /// `None` enables every tool, the empty set enables none.
-    pub tools: Option<ToolSet>,
-    pub resource_limits: ResourceLimits,
-    pub checkout_on_start: bool,
-    /// Allowed pushes, submodules and Git LFS.
-    #[serde(default, serialize_with = "GitPush::serialize_whole")]
-    pub git: GitPush,
-    pub base_image: Option<String>,
-    pub setup_commands: Vec<String>,
-    pub setup_timeout_seconds: u64,
-    pub on_setup_failure: OnSetupFailure,
-    pub require_workspace: bool,
-    pub mounts: Vec<HostMount>,
-    pub network: Network,
-    pub limits: ToolLimits,
-    /// The checkpoint policy. `None` uses the platform's.
-    #[serde(default)]
-    pub rewind: Option<Rewind>,
-    pub ttl_seconds: u64,
-    pub idle_seconds: u64,
-    pub warm_pool: u64,
-}
-
-impl Default for WorkspaceConfig {
-    /// The values of absent fields. `enabled` is false.
-    fn default() -> Self {
-        Self {
-            enabled: false,
-            provider: None,
-            fallback_provider: None,
-            repo_source: RepoSource::default(),
-            workspace_policy: None,
-            tools: None,
-            resource_limits: ResourceLimits::default(),
-            checkout_on_start: true,
-            git: GitPush::default(),
-            base_image: None,
-            setup_commands: Vec::new(),
-            setup_timeout_seconds: 300,
-            on_setup_failure: OnSetupFailure::Warn,
-            require_workspace: false,
-            mounts: Vec::new(),
-            network: Network::default(),
-            limits: ToolLimits::default(),
-            rewind: None,
-            ttl_seconds: 86_400,
-            idle_seconds: 3_600,
-            warm_pool: 0,
-        }
+record! {
+    /// Workspace of the sessions of an agent type.
+    [Debug, Clone, PartialEq, Eq, Serialize, Deserialize]
+    defaults WorkspaceConfig as "WorkspaceConfig" {
+        /// Give each session a workspace.
+        default(false) enabled: bool,
+        /// Provider of the workspace. Absent for the platform's.
+        optional provider: ProviderName,
+        /// Provider that is tried once if the first one fails. Absent for the platform's.
+        optional fallback_provider: ProviderName,
+        /// Repository for the policy `git`. Absent for the task's.
+        default(RepoSource::default()) repo_source: RepoSource,
+        /// Source of the files for sessions whose task sets none.
+        optional workspace_policy: WorkspacePolicy,
+        /// Enabled tools. Absent for all; an empty list enables none.
+        optional tools: ToolSet,
+        /// Limits of the box.
+        default(ResourceLimits::default()) resource_limits: ResourceLimits,
+        /// Check the repository out before the session becomes active.
+        default(true) checkout_on_start: bool,
+        /// Pushes, submodules and Git LFS.
+        default(GitPush::default()) #[serde(default, serialize_with = "GitPush::serialize_whole")] git: GitPush,
+        /// Image of the box. Absent for the provider's own.
+        optional base_image: Bounded<1, 512>,
+        /// Commands that run once, before the session becomes active.
+        default(Vec::new()) setup_commands: Vec<Bounded<1, 4096>>,
+        /// Time limit of each setup command in seconds.
+        default(300) setup_timeout_seconds: Whole<1, 86_400>,
+        /// Effect of a failed setup command: a warning, or a failed session.
+        default(OnSetupFailure::Warn) on_setup_failure: OnSetupFailure,
+        /// Fail a session whose workspace cannot be made, instead of starting it degraded.
+        default(false) require_workspace: bool,
+        /// Host directories to copy into the workspace.
+        default(Vec::new()) mounts: Vec<HostMount>,
+        /// Network access of the agent type's sessions.
+        default(Network::default()) network: Network,
+        /// Limits of the tools.
+        default(LimitsConfig::default()) limits: LimitsConfig,
+        /// Checkpoint policy. Absent for the platform's.
+        optional #[serde(default)] rewind: Rewind,
+        /// Maximum age of a session in seconds. Older sessions are closed.
+        default(86_400) ttl_seconds: Whole<1, 31_536_000>,
+        /// Time in seconds without a request after which a session is closed.
+        default(3_600) idle_seconds: Whole<1, 31_536_000>,
+        /// Number of boxes to keep started for the next sessions.
+        default(0) warm_pool: Whole<0, 1_000>,
     }
 }
 
-impl Read for WorkspaceConfig {
-    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
-        let base = Self::default();
-        let mut fields = Fields::of(value, at)?;
-        let config = Self {
-            enabled: fields.or("enabled", base.enabled),
-            provider: fields.optional("provider"),
-            fallback_provider: fields.optional("fallback_provider"),
-            repo_source: fields.or("repo_source", base.repo_source),
-            workspace_policy: fields.optional("workspace_policy"),
-            tools: fields.optional("tools"),
-            resource_limits: fields.or("resource_limits", base.resource_limits),
-            checkout_on_start: fields.or("checkout_on_start", base.checkout_on_start),
-            git: fields.or("git", GitPush::default()),
-            base_image: fields.optional::<Bounded<1, 512>>("base_image").map(|text| text.0),
-            setup_commands: fields
-                .or("setup_commands", Vec::<Bounded<1, 4096>>::new())
-                .into_iter()
-                .map(|text| text.0)
-                .collect(),
-            setup_timeout_seconds: fields.number_or("setup_timeout_seconds", 1..=86_400, base.setup_timeout_seconds),
-            on_setup_failure: fields.or("on_setup_failure", base.on_setup_failure),
-            require_workspace: fields.or("require_workspace", base.require_workspace),
-            mounts: fields.or("mounts", base.mounts),
-            network: fields.or("network", base.network),
-            limits: fields.or("limits", base.limits),
-            rewind: fields.optional("rewind"),
-            ttl_seconds: fields.number_or("ttl_seconds", 1..=31_536_000, base.ttl_seconds),
-            idle_seconds: fields.number_or("idle_seconds", 1..=31_536_000, base.idle_seconds),
-            warm_pool: fields.number_or("warm_pool", 0..=1_000, base.warm_pool),
-        };
-        if config.setup_commands.len() > 64 {
-            fields.fail("setup_commands", "at most 64 commands");
+impl Rules for WorkspaceConfig {
+    fn check(&self, fields: &mut Fields<'_, '_>, _: &[&str]) {
+        if self.setup_commands.len() > MOST_SETUP_COMMANDS {
+            fields.fail("setup_commands", format!("at most {MOST_SETUP_COMMANDS} commands"));
         }
-        if config.mounts.len() > 32 {
-            fields.fail("mounts", "at most 32 mounts");
+        if self.mounts.len() > MOST_MOUNTS {
+            fields.fail("mounts", format!("at most {MOST_MOUNTS} mounts"));
         }
-        fields.done();
-        Some(config)
+    }
+
+    fn restrict(schema: &mut Value) {
+        schema["properties"]["setup_commands"]["maxItems"] = MOST_SETUP_COMMANDS.into();
+        schema["properties"]["mounts"]["maxItems"] = MOST_MOUNTS.into();
     }
 }
 
-/// A string of MIN to MAX characters, as JSON Schema counts them.
-pub struct Bounded<const MIN: usize, const MAX: usize>(pub String);
+const MOST_SETUP_COMMANDS: usize = 64;
+const MOST_MOUNTS: usize = 32;
 
-impl<const MIN: usize, const MAX: usize> Read for Bounded<MIN, MAX> {
-    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
-        let text = String::read(value, at)?;
-        let length = text.chars().count();
-        if (MIN..=MAX).contains(&length) {
-            Some(Self(text))
-        } else {
-            at.fail(format!("must have {MIN} to {MAX} characters, not {length}"))
-        }
+record! {
+    /// Repository for the policy `git`.
+    [Debug, Clone, PartialEq, Eq, Serialize, Deserialize]
+    RepoSource as "RepoSource" {
+        /// `task_context` takes the task's repository, `fixed` the one in `url`, `none` no
+        /// repository.
+        required #[serde(rename = "type")] kind: RepoSourceType,
+        /// Repository of `fixed`. The other types have none.
+        optional url: RepositoryUrl,
+        /// Branch, tag or commit to check out if the task names none.
+        optional branch: GitRef,
     }
-}
-
-/// The source of the repository for the policy `git`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RepoSource {
-    #[serde(rename = "type")]
-    pub kind: RepoSourceType,
-    pub url: Option<RepositoryUrl>,
-    pub branch: Option<GitRef>,
 }
 
 impl Default for RepoSource {
@@ -184,37 +147,60 @@ impl Default for RepoSource {
     }
 }
 
-impl Read for RepoSource {
-    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
-        let mut fields = Fields::of(value, at)?;
-        let kind = fields.required("type");
-        let url_given = fields.has("url");
-        let (url, branch) = (fields.optional("url"), fields.optional("branch"));
-        match kind {
-            Some(RepoSourceType::Fixed) if !url_given => fields.fail("url", "is required when type is 'fixed'"),
-            Some(RepoSourceType::None) if url_given => fields.fail("url", "must not be set when type is 'none'"),
-            Some(RepoSourceType::TaskContext) if url_given => {
+impl Rules for RepoSource {
+    fn check(&self, fields: &mut Fields<'_, '_>, given: &[&str]) {
+        let url_given = given.contains(&"url");
+        match self.kind {
+            RepoSourceType::Fixed if !url_given => fields.fail("url", "is required when type is 'fixed'"),
+            RepoSourceType::None if url_given => fields.fail("url", "must not be set when type is 'none'"),
+            RepoSourceType::TaskContext if url_given => {
                 fields.fail("url", "must not be set when type is 'task_context': the task names the repository");
             }
             _ => {}
         }
-        fields.done();
-        kind.map(|kind| Self { kind, url, branch })
+    }
+
+    fn restrict(schema: &mut Value) {
+        schema["if"] = json!({"properties": {"type": {"const": "fixed"}}});
+        schema["then"] = json!({"required": ["url"], "properties": {"url": {"type": "string"}}});
+        schema["else"] = json!({"properties": {"url": schema::absent()}});
     }
 }
 
-/// The resource limits of a box. Absent values come from the server's defaults.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct ResourceLimits {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cpu: Option<Cpu>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub memory: Option<ByteSize>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub disk: Option<ByteSize>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub pids: Option<u64>,
+record! {
+    /// Limits of a box. An absent one has the server's default.
+    [Debug, Clone, PartialEq, Eq, Serialize, Deserialize]
+    defaults ResourceLimits as "ResourceLimits" {
+        /// Cores (`2`, `0.5`) or thousandths (`500m`).
+        optional #[serde(skip_serializing_if = "Option::is_none")] cpu: Cpu,
+        /// Bytes with an optional K, M, G or T; at least 16M.
+        optional #[serde(skip_serializing_if = "Option::is_none")] memory: ByteSize,
+        /// Bytes with an optional K, M, G or T; at least 1M.
+        optional #[serde(skip_serializing_if = "Option::is_none")] disk: ByteSize,
+        /// Number of processes and threads.
+        optional #[serde(skip_serializing_if = "Option::is_none")] pids: u64,
+    }
 }
+
+impl Rules for ResourceLimits {
+    fn check(&self, fields: &mut Fields<'_, '_>, _: &[&str]) {
+        for (field, reason) in self.impossible() {
+            fields.fail(field, reason);
+        }
+    }
+
+    fn restrict(schema: &mut Value) {
+        let properties = &mut schema["properties"];
+        properties["memory"]["pattern"] = MEMORY.into();
+        properties["disk"]["pattern"] = DISK.into();
+        properties["pids"]["minimum"] = LEAST_PIDS.into();
+        properties["pids"]["maximum"] = MOST_PIDS.into();
+    }
+}
+
+/// CPU and memory of a box in the preset `wink`, in thousandths of a core and bytes.
+const WINK_CPU: (&str, u64) = ("1", 1_000);
+const WINK_MEMORY: (&str, u64) = ("1G", 1 << 30);
 
 /// The smallest limits with which a box can start and run a command.
 pub const LEAST_PIDS: u64 = 16;
@@ -222,6 +208,16 @@ pub const LEAST_MEMORY_BYTES: u64 = 16 << 20;
 pub const LEAST_DISK_BYTES: u64 = 1 << 20;
 /// The largest process limit that the kernel supports.
 pub const MOST_PIDS: u64 = 4_194_304;
+
+/// Sizes of at least [`LEAST_MEMORY_BYTES`].
+const MEMORY: &str = "^((1677721[6-9]|167772[2-9][0-9]|16777[3-9][0-9]{2}|1677[89][0-9]{3}|167[89][0-9]{4}|\
+     16[89][0-9]{5}|1[7-9][0-9]{6}|[2-9][0-9]{7}|[1-9][0-9]{8,14})|\
+     (1638[4-9]|1639[0-9]|16[4-9][0-9]{2}|1[7-9][0-9]{3}|[2-9][0-9]{4}|[1-9][0-9]{5})Ki?B?|\
+     (1[6-9]|[2-9][0-9]|[1-9][0-9]{2,5})Mi?B?|[1-9][0-9]{0,5}[GT]i?B?)$";
+/// Sizes of at least [`LEAST_DISK_BYTES`].
+const DISK: &str = "^((104857[6-9]|10485[89][0-9]|1048[6-9][0-9]{2}|1049[0-9]{3}|10[5-9][0-9]{4}|\
+     1[1-9][0-9]{5}|[2-9][0-9]{6}|[1-9][0-9]{7,14})|\
+     (102[4-9]|10[3-9][0-9]|1[1-9][0-9]{2}|[2-9][0-9]{3}|[1-9][0-9]{4,5})Ki?B?|[1-9][0-9]{0,5}[MGT]i?B?)$";
 
 impl ResourceLimits {
     /// Returns the limits that no box can start with, each with its field and message.
@@ -240,6 +236,17 @@ impl ResourceLimits {
         found
     }
 
+    /// Returns these limits with CPU and memory no larger than those of the preset `wink`.
+    pub fn within_wink(self) -> ResourceLimits {
+        let (cpu, most_cpu) = WINK_CPU;
+        let (memory, most_memory) = WINK_MEMORY;
+        ResourceLimits {
+            cpu: self.cpu.filter(|cpu| cpu.millis() <= most_cpu).or_else(|| cpu.parse().ok()),
+            memory: self.memory.filter(|memory| memory.bytes() <= most_memory).or_else(|| memory.parse().ok()),
+            ..self
+        }
+    }
+
     /// Returns the limits with absent fields taken from `defaults`.
     pub fn or(&self, defaults: &ResourceLimits) -> ResourceLimits {
         ResourceLimits {
@@ -251,83 +258,23 @@ impl ResourceLimits {
     }
 }
 
-impl Read for ResourceLimits {
-    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
-        let mut fields = Fields::of(value, at)?;
-        let limits = Self {
-            cpu: fields.optional("cpu"),
-            memory: fields.optional("memory"),
-            disk: fields.optional("disk"),
-            pids: fields.optional("pids"),
-        };
-        for (field, reason) in limits.impossible() {
-            fields.fail(field, reason);
-        }
-        fields.done();
-        Some(limits)
+record! {
+    /// A host directory or file that is copied into the workspace at the start.
+    [Debug, Clone, PartialEq, Eq, Serialize, Deserialize]
+    HostMount as "HostMount" {
+        /// Path on the host, inside `allowed_host_roots`.
+        required host_path: Bounded<1, 4096>,
+        /// Path in the workspace. Absent for the name of `host_path`.
+        optional mount_path: Bounded<1, 4096>,
+        /// Patterns of the files to copy. Empty for all.
+        default(Vec::new()) include_glob: Vec<String>,
+        /// Patterns of the files to leave out.
+        default(Vec::new()) exclude_glob: Vec<String>,
+        /// Maximum total size. Absent for no limit.
+        optional max_bytes: u64,
+        /// Copy the targets of symbolic links.
+        default(false) follow_symlinks: bool,
     }
 }
 
-/// A host directory or file that is copied into the workspace at the start.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HostMount {
-    pub host_path: String,
-    pub mount_path: Option<String>,
-    pub include_glob: Vec<String>,
-    pub exclude_glob: Vec<String>,
-    pub max_bytes: Option<u64>,
-    pub follow_symlinks: bool,
-}
-
-impl Read for HostMount {
-    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
-        let mut fields = Fields::of(value, at)?;
-        let host_path = fields.required::<Bounded<1, 4096>>("host_path");
-        let (mount_path, include_glob) =
-            (fields.optional::<Bounded<1, 4096>>("mount_path"), fields.or("include_glob", Vec::new()));
-        let (exclude_glob, max_bytes) = (fields.or("exclude_glob", Vec::new()), fields.optional("max_bytes"));
-        let follow_symlinks = fields.or("follow_symlinks", false);
-        fields.done();
-        let mount_path = mount_path.map(|text| text.0);
-        host_path.map(|path| Self {
-            host_path: path.0,
-            mount_path,
-            include_glob,
-            exclude_glob,
-            max_bytes,
-            follow_symlinks,
-        })
-    }
-}
-
-/// Limits of the tools, independent of the box.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ToolLimits {
-    pub write_chars: u64,
-    pub path_depth: u64,
-    pub segment_chars: u64,
-    pub output_bytes: u64,
-    pub command_chars: u64,
-}
-
-impl Default for ToolLimits {
-    fn default() -> Self {
-        Self { write_chars: 48_000, path_depth: 16, segment_chars: 80, output_bytes: 32_768, command_chars: 4_096 }
-    }
-}
-
-impl Read for ToolLimits {
-    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
-        let base = Self::default();
-        let mut fields = Fields::of(value, at)?;
-        let limits = Self {
-            write_chars: fields.number_or("write_chars", 1..=16_777_216, base.write_chars),
-            path_depth: fields.number_or("path_depth", 1..=256, base.path_depth),
-            segment_chars: fields.number_or("segment_chars", 1..=255, base.segment_chars),
-            output_bytes: fields.number_or("output_bytes", 1_024..=16_777_216, base.output_bytes),
-            command_chars: fields.number_or("command_chars", 1..=1_048_576, base.command_chars),
-        };
-        fields.done();
-        Some(limits)
-    }
-}
+impl Rules for HostMount {}

@@ -14,9 +14,11 @@ pub mod compile;
 pub mod conclude;
 pub mod decide;
 pub mod event;
+pub mod gate;
 pub mod model_request;
 pub mod profile;
 pub mod refusal;
+pub mod resource;
 pub mod run;
 pub mod snapshot;
 pub mod state;
@@ -30,8 +32,9 @@ pub use event::{ApplyMode, SyncTarget};
 pub use model_request::materialize::{
     materialize_llm_generate_params_with_workspace, materialize_workspace_step_inputs,
 };
-pub use model_request::message::{Message, Part, Role};
-pub use model_request::{anthropic, materialize, message, openai, options};
+pub use model_request::message::{Message, Role};
+pub use model_request::part::Part;
+pub use model_request::{anthropic, materialize, message, openai, options, part};
 pub use refusal::Refusal;
 pub use snapshot::{Snapshot, SnapshotRef};
 pub use state::ContentState;

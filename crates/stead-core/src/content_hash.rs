@@ -1,7 +1,8 @@
 //! Hashes of bytes and of trees.
 //!
-//! The text of a hash is `sha256:` or `blake3:` and 64 lower-case hexadecimal digits. Each hash has
-//! exactly one text, so texts can be compared, and the digits are safe as a file name.
+//! The text of a hash is `sha256:`, `blake3:` or `sparse:` and 64 lower-case hexadecimal digits.
+//! Each hash has exactly one text, so texts can be compared, and the digits are safe as a file
+//! name.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,15 +16,18 @@ pub enum HashAlgorithm {
     Sha256,
     /// For canonical values and chains.
     Blake3,
+    /// For a file that is mostly holes: SHA-256 over its size and its blocks that are not zero.
+    Sparse,
 }
 
 impl HashAlgorithm {
-    const ALL: [Self; 2] = [Self::Sha256, Self::Blake3];
+    const ALL: [Self; 3] = [Self::Sha256, Self::Blake3, Self::Sparse];
 
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Sha256 => "sha256",
             Self::Blake3 => "blake3",
+            Self::Sparse => "sparse",
         }
     }
 }
@@ -55,6 +59,10 @@ impl ContentHash {
 
     pub const fn blake3(bytes: [u8; 32]) -> Self {
         Self { algorithm: HashAlgorithm::Blake3, bytes }
+    }
+
+    pub const fn sparse(bytes: [u8; 32]) -> Self {
+        Self { algorithm: HashAlgorithm::Sparse, bytes }
     }
 
     /// Parses a hash of this algorithm. Refuses hashes of other algorithms.
@@ -112,6 +120,11 @@ impl Hasher {
 
     pub fn finish(self) -> ContentHash {
         ContentHash::sha256(self.0.finalize().into())
+    }
+
+    /// Like [`Self::finish`], for the updates that [`HashAlgorithm::Sparse`] names.
+    pub fn finish_sparse(self) -> ContentHash {
+        ContentHash::sparse(self.0.finalize().into())
     }
 }
 

@@ -9,28 +9,32 @@ mod combine;
 mod digest;
 mod exec;
 mod operate_files;
+mod pause;
 mod ready;
 mod rewind;
+mod update;
 
-use crate::actor::Actor;
 use crate::command::{Command, CreateOrder, Effect, InitialContent, Outcome, Step};
 use crate::config::OnSetupFailure;
 use crate::content;
 use crate::content::decide::ContentCommand;
 use crate::content::event::BoundCallInterrupted;
 use crate::event::{CloseReason, Event, Failure};
+use crate::identity::Actor;
 use crate::rejection::Rejection;
+use crate::session::warning::{Warning, WarningCode};
 use crate::session::{Session, State, Status, Workspace, WorkspaceStatus};
 use crate::spec::{SessionSpec, WorkspaceSpec};
 use crate::{CallId, SessionId};
 
-pub(crate) use call_tool::call_tool;
+use call_tool::call_by_name;
 pub use call_tool::may_use;
+pub(crate) use call_tool::{call_tool, is_enabled};
 pub use combine::{conclude_with_next, decide_and_conclude, decide_with_next};
 pub use digest::{NewDigest, may_set_digest};
-pub use exec::may_use_exec;
-pub use ready::{PROVIDER_FALLBACK, WORKSPACE_UNAVAILABLE};
+pub use exec::{may_read_execs, may_use_exec};
 pub use rewind::may_rewind_to;
+pub use update::{MOST_SECONDS, SessionUpdate};
 
 /// Decides if a command is allowed in this state. Returns the events and the effect, or the reason
 /// for the refusal.
@@ -52,7 +56,7 @@ pub fn decide(state: &State, command: Command, actor: &Actor) -> Result<Step, Re
             let effect = due.then_some(Effect::BeginWork).ok_or(Rejection::NotDue { what: "it is not prepared" })?;
             Ok(Step { events: Vec::new(), effect: Some(effect) })
         }
-        Command::CallTool { call, tool, arguments } => call_tool(session, call, tool, arguments, actor),
+        Command::CallTool { call, tool, arguments } => call_by_name(session, call, tool, arguments, actor),
         Command::OperateFiles { call, operation } => operate_files::operate_files(session, call, operation, actor),
         Command::Rewind { call, to, before } => rewind::rewind(state, session, call, to, before, actor),
         Command::Exec { exec, order } => exec::exec(session, exec, order, actor),
@@ -67,6 +71,11 @@ pub fn decide(state: &State, command: Command, actor: &Actor) -> Result<Step, Re
         Command::SetDigest(digest) => digest::set(session, digest, actor),
         Command::ClearDigest { section_key } => digest::clear(session, section_key, actor),
         Command::MissDigest { section_key } => Ok(digest::miss(session, &section_key)),
+        Command::Update { update, now } => update::update(session, update, now, actor),
+        Command::Pause { mode } => pause::pause(session, mode, actor),
+        Command::PauseBox => pause::pause_box(session),
+        Command::Resume => pause::resume(session, actor),
+        Command::ResumeBox => pause::resume_box(session),
         Command::Close { reason } => Ok(close(session, reason, actor)),
         Command::Remove => remove(session),
         Command::Content(command) => content::decide::decide(state, session, command, actor),
@@ -76,8 +85,9 @@ pub fn decide(state: &State, command: Command, actor: &Actor) -> Result<Step, Re
 fn create(session: SessionId, spec: Box<SessionSpec>, content: Option<Box<InitialContent>>, actor: &Actor) -> Step {
     let mut warnings = Vec::new();
     if let Some(workspace) = &spec.workspace {
-        let passed = workspace.passed_over.iter().map(|passed| warning("provider_passed_over", passed.reason.clone()));
-        let noted = workspace.notices.iter().map(|notice| warning(&notice.code, notice.message.clone()));
+        let passed =
+            workspace.passed_over.iter().map(|passed| WarningCode::ProviderPassedOver.raised(passed.reason.clone()));
+        let noted = workspace.notices.iter().cloned().map(Warning::raised);
         warnings.extend(passed.chain(noted));
     }
     let without_workspace = spec.workspace.is_none();
@@ -85,7 +95,7 @@ fn create(session: SessionId, spec: Box<SessionSpec>, content: Option<Box<Initia
     events.extend(warnings);
     if let Some(content) = content {
         let InitialContent { target, snapshot, warnings } = *content;
-        events.extend(warnings.into_iter().map(|(code, message)| warning(&code, message)));
+        events.extend(warnings.into_iter().map(|(code, message)| code.raised(message)));
         events.extend(content::decide::begin(snapshot, &target, actor));
     }
     if without_workspace {
@@ -195,7 +205,9 @@ pub fn next(session: &Session) -> Option<Command> {
         WorkspaceStatus::Preparing if prepared(session, workspace) => Some(Command::Activate),
         WorkspaceStatus::Preparing => Some(Command::RunStep),
         WorkspaceStatus::Ready => ending.then_some(Command::Remove),
-        WorkspaceStatus::Lost => None,
+        WorkspaceStatus::Pausing => Some(Command::PauseBox),
+        WorkspaceStatus::Resuming => Some(Command::ResumeBox),
+        WorkspaceStatus::Paused | WorkspaceStatus::Lost => None,
     }
 }
 
@@ -262,28 +274,28 @@ pub fn conclude(state: &State, outcome: Outcome) -> Vec<Event> {
         Outcome::RemovalFailed { reason } => vec![Event::RemovalFailed { reason }],
         Outcome::Restarted => restarted(session, workspace),
         Outcome::Adopted => vec![Event::WorkspaceAdopted],
+        Outcome::Paused => pause::paused(session, workspace),
+        Outcome::PauseFailed(failure) => pause::pause_failed(workspace, failure),
+        Outcome::Resumed => pause::resumed(workspace, None),
+        Outcome::ResumeFailed(failure) => pause::resumed(workspace, Some(failure)),
         Outcome::Content(_) | Outcome::Abandoned { .. } => Vec::new(),
         Outcome::Lost { reason } => {
             let failure = Failure::new("workspace_lost", reason.clone());
             let mut events = vec![Event::WorkspaceLost { reason }];
             events.extend(interrupted(session, "the workspace was lost"));
-            if matches!(session.status, Status::Provisioning | Status::Active) {
+            if matches!(session.status, Status::Provisioning | Status::Active | Status::Paused) {
                 let ended = content::decide::end(session, "the workspace was lost", &Actor::System);
                 events.extend(ended.into_iter().filter(|event| !matches!(event, Event::BoundCallInterrupted(_))));
             }
             events.extend(exec::interrupted(session, "the workspace was lost"));
             match session.status {
                 Status::Closing => events.push(Event::SessionClosed),
-                Status::Provisioning | Status::Active => events.push(Event::SessionFailed { failure }),
+                Status::Provisioning | Status::Active | Status::Paused => events.push(Event::SessionFailed { failure }),
                 Status::Closed | Status::Failed => {}
             }
             events
         }
     }
-}
-
-fn warning(code: &str, message: String) -> Event {
-    Event::WarningRaised { code: code.to_owned(), message }
 }
 
 fn provision_failed(workspace: &Workspace, failure: Failure) -> Vec<Event> {
@@ -302,7 +314,7 @@ fn after_step(session: &Session, workspace: &Workspace, spec: &WorkspaceSpec, fa
     // too.
     let message = format!("setup stopped: {}", failure.message);
     match spec.on_setup_failure {
-        OnSetupFailure::Warn => vec![warning("setup_failed", message)],
+        OnSetupFailure::Warn => vec![WarningCode::SetupFailed.raised(message)],
         OnSetupFailure::Fail if session.status == Status::Provisioning => {
             vec![Event::SessionFailed { failure: Failure::new("setup_failed", message) }]
         }
@@ -327,9 +339,9 @@ fn removed(session: &Session, workspace: &Workspace, spec: &WorkspaceSpec) -> Ve
                 .join("; ");
             let message = format!("no provider could make the workspace ({reasons})");
             if spec.require_workspace {
-                events.push(Event::SessionFailed { failure: Failure::new(WORKSPACE_UNAVAILABLE, message) });
+                events.push(Event::SessionFailed { failure: WarningCode::WorkspaceUnavailable.reported(message) });
             } else {
-                events.push(warning(WORKSPACE_UNAVAILABLE, message));
+                events.push(WarningCode::WorkspaceUnavailable.raised(message));
                 events.push(Event::SessionActivated { degraded: true });
             }
         }

@@ -7,18 +7,20 @@
 mod file_operation;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use crate::actor::Actor;
 use crate::box_facts::BoxFacts;
 use crate::capability::LimitKind;
 use crate::config::ProviderName;
 use crate::content::event as content;
 use crate::digest::DigestOrigin;
 use crate::exec::{ExecOutput, ExecSpec, Exit};
+use crate::identity::Actor;
 use crate::parse::words;
+use crate::pause::PauseMode;
 use crate::resolved_commit::{PushedBranch, ResolvedCommit};
 use crate::rewind::{Checkpoint, Touched};
+use crate::session::HashAbsence;
 use crate::spec::SessionSpec;
 use crate::tool::ToolName;
 use crate::{CallId, ExecId, Name, SessionId, Timestamp};
@@ -163,6 +165,13 @@ pub enum Event {
         call: CallId,
         reason: String,
     },
+    /// A rewind to event `to` was refused.
+    RewindRefused {
+        to: u64,
+        code: String,
+        message: String,
+        actor: Actor,
+    },
     /// The server is about to start a command in the box.
     ExecStarted {
         exec: ExecId,
@@ -214,6 +223,36 @@ pub enum Event {
         code: String,
         message: String,
         actor: Actor,
+    },
+    /// A client changed the session's end or its metadata.
+    SessionUpdated {
+        /// The new end. Absent if the end stays the same.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        expires_at: Option<Timestamp>,
+        /// The whole metadata after the change. Absent if the metadata stays the same.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        metadata: Option<Map<String, Value>>,
+        actor: Actor,
+    },
+    /// From this event on the session refuses calls, and its box is about to stop.
+    PauseRequested {
+        mode: PauseMode,
+        actor: Actor,
+    },
+    SessionPaused {
+        mode: PauseMode,
+    },
+    /// The box could not be stopped or frozen. The session is active again.
+    PauseFailed {
+        failure: Failure,
+    },
+    ResumeRequested {
+        actor: Actor,
+    },
+    SessionResumed,
+    /// The box could not be started again. The session is still paused.
+    ResumeFailed {
+        failure: Failure,
     },
     CloseRequested {
         reason: CloseReason,
@@ -286,6 +325,7 @@ impl Event {
             Self::FileOperationStarted { .. } => "FileOperationStarted",
             Self::FileOperationFinished { .. } => "FileOperationFinished",
             Self::FileOperationInterrupted { .. } => "FileOperationInterrupted",
+            Self::RewindRefused { .. } => "RewindRefused",
             Self::ExecStarted { .. } => "ExecStarted",
             Self::ExecFinished { .. } => "ExecFinished",
             Self::ExecFailed { .. } => "ExecFailed",
@@ -295,6 +335,13 @@ impl Event {
             Self::DigestSet { .. } => "DigestSet",
             Self::DigestCleared { .. } => "DigestCleared",
             Self::DigestRefused { .. } => "DigestRefused",
+            Self::SessionUpdated { .. } => "SessionUpdated",
+            Self::PauseRequested { .. } => "PauseRequested",
+            Self::SessionPaused { .. } => "SessionPaused",
+            Self::PauseFailed { .. } => "PauseFailed",
+            Self::ResumeRequested { .. } => "ResumeRequested",
+            Self::SessionResumed => "SessionResumed",
+            Self::ResumeFailed { .. } => "ResumeFailed",
             Self::CloseRequested { .. } => "CloseRequested",
             Self::RemovalStarted { .. } => "RemovalStarted",
             Self::WorkspaceRemoved => "WorkspaceRemoved",
@@ -362,6 +409,13 @@ pub struct FileEffect {
     /// Hash of the whole tree after the operation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tree_hash: Option<String>,
+    /// Hash of the tree that the operation kept as a snapshot, if the files do not live in the
+    /// journal. Unlike `tree_hash`, it says nothing about the current tree.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshot_hash: Option<String>,
+    /// The reason why a snapshot has no `snapshot_hash`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshot_hash_absent: Option<HashAbsence>,
     /// Counter of changes to the tree, over all sessions that share it. Changes apply in this
     /// order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -468,14 +522,39 @@ pub struct CheckoutReport {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "change", rename_all = "snake_case")]
 pub enum FileChange {
-    Wrote { path: String, content: Content },
-    Appended { path: String, content: Content },
-    MadeDirectory { path: String },
-    Linked { path: String, target: Content },
-    MadeExecutable { path: String },
-    MadePlain { path: String },
-    Removed { path: String },
-    Renamed { from: String, to: String },
+    Wrote {
+        path: String,
+        content: Content,
+    },
+    Appended {
+        path: String,
+        content: Content,
+    },
+    MadeDirectory {
+        path: String,
+    },
+    Linked {
+        path: String,
+        target: Content,
+    },
+    MadeExecutable {
+        path: String,
+    },
+    MadePlain {
+        path: String,
+    },
+    Removed {
+        path: String,
+    },
+    Renamed {
+        from: String,
+        to: String,
+    },
+    /// A copy with everything below it. Its files begin with version 1.
+    Copied {
+        from: String,
+        to: String,
+    },
 }
 
 /// The bytes of a written file: inline if they are short text, otherwise in the blob store.

@@ -123,6 +123,14 @@ made_id!(
     RunId, "run_", "a run id"
 );
 
+made_id!(
+    /// A token that an administrator or an owner created.
+    TokenId, "tok_", "a token id"
+);
+
+crate::parse::read_as_text!(SessionId);
+crate::parse::read_as_text!(TokenId);
+
 /// A name that a user chose, such as the id of an agent type or a project.
 ///
 /// 1 to 64 characters, ASCII letters, digits, `.`, `_` and `-`, starting with a letter or digit. It

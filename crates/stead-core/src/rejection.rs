@@ -1,5 +1,6 @@
 //! Refusals of commands. A refusal is a value with a stable code.
 
+use crate::admission::{Quantity, Scope};
 use crate::capability::Incompatible;
 use crate::config::ProviderName;
 use crate::plan::Incomplete;
@@ -36,10 +37,23 @@ pub enum Rejection {
          import it with stead image import and name the image, or allow the directory"
     )]
     HostImage { path: String },
+    #[error(
+        "{scope} has a quota for {quantity}, and this session has no limit of its own: \
+         set {quantity} in the agent type's workspace.resource_limits"
+    )]
+    LimitRequired { scope: Scope, quantity: Quantity },
     #[error("this session has no workspace: {reason}")]
     NoWorkspace { reason: &'static str },
     #[error("the session is {status}, not active")]
     NotActive { status: Status },
+    #[error("the session cannot be frozen while a call is in progress")]
+    CallInProgress,
+    #[error("{reason}")]
+    CannotPause { reason: String },
+    #[error("{reason}")]
+    InvalidEnd { reason: String },
+    #[error("the metadata would have {bytes} bytes of JSON, and at most {limit} are allowed")]
+    MetadataTooLarge { bytes: usize, limit: usize },
     #[error("Tool '{tool}' is not enabled for this agent type")]
     ToolNotEnabled { tool: ToolName },
     #[error("the session has no such work to do: {what}")]
@@ -56,7 +70,7 @@ pub enum Rejection {
     NoEvent { to: u64, last: u64 },
     #[error("the session has no exec {exec}")]
     NoExec { exec: ExecId },
-    #[error("a digest for everyone is text in other sessions' prompts: only an operator may set it")]
+    #[error("a global digest is text in other sessions' prompts: only an operator may set it")]
     GlobalDigest,
     #[error("the session has digests under {limit} keys and may have no more")]
     TooManyDigests { limit: usize },
@@ -78,8 +92,11 @@ impl Rejection {
             Self::MountRefused { .. } => "mount_refused",
             Self::BundleRefused { .. } | Self::BundleMissing { .. } => "bundle_refused",
             Self::HostImage { .. } => "base_image_refused",
+            Self::LimitRequired { .. } => "limit_required",
             Self::NoWorkspace { .. } => "no_workspace",
             Self::NotActive { .. } => "session_not_active",
+            Self::CallInProgress => "calls_under_way",
+            Self::CannotPause { .. } | Self::InvalidEnd { .. } | Self::MetadataTooLarge { .. } => "semantic_mismatch",
             Self::ToolNotEnabled { .. } => "tool_not_enabled",
             Self::TooDeep { .. } => "invalid_request",
             Self::TooLarge { .. } => "too_large",

@@ -1,6 +1,6 @@
 //! The state of a session, folded from its journal.
 //!
-//! [`apply`] is total and pure: it never refuses a recorded event. [`State::canonical`] returns the
+//! [`fold`] is total and pure: it never refuses a recorded event. [`State::canonical`] returns the
 //! state as canonical bytes, so two folds are equal exactly if their bytes are equal.
 
 pub mod box_facts;
@@ -8,8 +8,14 @@ mod checkpoint_fold;
 pub mod digest;
 pub mod exec;
 mod fingerprint;
+pub mod hash_absence;
+pub mod pause;
 pub mod rewind;
 pub mod timeline;
+pub mod warning;
+
+pub use hash_absence::HashAbsence;
+pub use warning::Warning;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,7 +30,9 @@ use crate::content::{self, ContentState};
 use crate::digest::KeptDigest;
 use crate::event::{CloseReason, Event, Failure, FileEffect, FileOperation, Recorded, StepReport};
 use crate::exec::{End, Execs};
+use crate::identity::Actor;
 use crate::parse::words;
+use crate::pause::PauseMode;
 use crate::resolved_commit::ResolvedCommit;
 use crate::rewind::Checkpoints;
 use crate::spec::{SessionSpec, WorkspaceSpec};
@@ -36,6 +44,8 @@ words!(
     Status, "session status", {
         Provisioning = "provisioning",
         Active = "active",
+        /// The box is stopped or frozen on request. The session refuses calls until it is resumed.
+        Paused = "paused",
         Closing = "closing",
         Closed = "closed",
         Failed = "failed",
@@ -50,6 +60,11 @@ words!(
         /// The box exists and the init plan is running.
         Preparing = "preparing",
         Ready = "ready",
+        /// The box is about to be stopped or frozen.
+        Pausing = "pausing",
+        Paused = "paused",
+        /// The box is about to run again.
+        Resuming = "resuming",
         /// Waiting for removal, after a close or before another attempt.
         Condemned = "condemned",
         Removing = "removing",
@@ -58,12 +73,6 @@ words!(
         Lost = "lost",
     }
 );
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Warning {
-    pub code: String,
-    pub message: String,
-}
 
 /// The failure of one provider to create the workspace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -86,6 +95,8 @@ pub struct Snapshot {
     /// The event that created it.
     pub seq: u64,
     pub tree_hash: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tree_hash_absent: Option<HashAbsence>,
     pub created_at: Timestamp,
 }
 
@@ -113,6 +124,9 @@ pub struct Workspace {
     /// Branches that the session has created at the remote.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub branches: BTreeSet<String>,
+    /// The way the session is paused. Absent while it is not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pause: Option<PauseMode>,
     /// Only for display. Not part of the canonical bytes.
     #[serde(skip)]
     pub timeline: Arc<Timeline>,
@@ -148,6 +162,13 @@ pub struct Session {
     pub created_at: Timestamp,
     pub active_at: Timestamp,
     pub expires_at: Timestamp,
+    /// The time of the event that set `expires_at`. Absent while the TTL of the spec decides.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end_set_at: Option<Timestamp>,
+    /// The actor that created the session. Derived for display: it is not part of the canonical
+    /// bytes, so it does not change the hash of any state.
+    #[serde(skip)]
+    pub owner: Option<Actor>,
     pub ended_at: Option<Timestamp>,
 }
 
@@ -172,7 +193,7 @@ impl State {
     pub fn replay<'a>(events: impl IntoIterator<Item = &'a Recorded>) -> State {
         let mut state = State::default();
         for recorded in events {
-            apply(&mut state, recorded);
+            fold(&mut state, recorded);
         }
         state
     }
@@ -181,6 +202,12 @@ impl State {
 impl Session {
     pub fn workspace_spec(&self) -> Option<&WorkspaceSpec> {
         self.spec.workspace.as_ref()
+    }
+
+    /// Returns true if the workspace has this tool. One without a box runs no commands.
+    pub fn has_tool(&self, tool: ToolName) -> bool {
+        let provider = self.workspace.as_ref().and_then(|workspace| workspace.provider);
+        provider != Some(ProviderName::Memory) || !tool.needs_box()
     }
 
     /// Returns true if the session has not ended, or may still hold resources on the host.
@@ -195,17 +222,36 @@ impl Session {
         self.first_due(self.expires_at, self.active_at.plus_seconds(self.spec.idle_seconds))
     }
 
-    /// Returns the same in boot clock time, for a session that was created and last active at these
-    /// times.
-    pub fn due_by_boot_clock(&self, created: BootTime, active: BootTime) -> Option<(BootTime, CloseReason)> {
-        self.first_due(created.plus_seconds(self.spec.ttl_seconds), active.plus_seconds(self.spec.idle_seconds))
+    /// Returns the same in boot clock time, for a session whose lifetime began and that was last
+    /// active at these times.
+    pub fn due_by_boot_clock(&self, began: BootTime, active: BootTime) -> Option<(BootTime, CloseReason)> {
+        let lifetime = self.expires_at.millis() - self.lifetime_began().millis();
+        self.first_due(began.plus_millis(lifetime), active.plus_seconds(self.spec.idle_seconds))
+    }
+
+    /// Returns the time from which the end of the session counts: its creation, or the last change
+    /// of its end.
+    pub fn lifetime_began(&self) -> Timestamp {
+        self.end_set_at.unwrap_or(self.created_at)
+    }
+
+    /// Returns true if the session holds a place among the sessions with a workspace. A stopped box
+    /// has given its place back.
+    pub fn holds_place(&self) -> bool {
+        let stopped = |workspace: &Workspace| {
+            use WorkspaceStatus::{Condemned, Paused, Removing};
+            // Closing a stopped session takes no place again.
+            matches!(workspace.status, Paused | Condemned | Removing) && workspace.pause == Some(PauseMode::Stop)
+        };
+        !self.degraded && self.workspace.as_ref().is_some_and(|workspace| !stopped(workspace))
     }
 
     fn first_due<T: Ord>(&self, expires_at: T, idle_at: T) -> Option<(T, CloseReason)> {
-        if !matches!(self.status, Status::Provisioning | Status::Active) {
+        if !matches!(self.status, Status::Provisioning | Status::Active | Status::Paused) {
             return None;
         }
-        let busy = self.status == Status::Provisioning
+        // The idle time does not count during a pause. The end of the session does not move.
+        let busy = self.status != Status::Active
             || !self.open_calls.is_empty()
             || !self.open_operations.is_empty()
             || !self.content.open_calls.is_empty()
@@ -226,6 +272,13 @@ impl Session {
     fn exec_ended(&mut self, exec: ExecId, recorded: &Recorded, end: End) {
         Arc::make_mut(&mut self.execs).end(exec, recorded.seq, recorded.at, end);
         self.was_active(recorded.at);
+    }
+
+    fn keep_snapshot(&mut self, id: SnapshotId, name: Option<String>, recorded: &Recorded, files: &FileEffect) {
+        let tree_hash = files.tree_hash.clone().or_else(|| files.snapshot_hash.clone());
+        let tree_hash_absent = files.snapshot_hash_absent;
+        let kept = Snapshot { name, seq: recorded.seq, tree_hash, tree_hash_absent, created_at: recorded.at };
+        Arc::make_mut(&mut self.snapshots).insert(id, kept);
     }
 
     fn keep_tree_hash(&mut self, files: &FileEffect) {
@@ -255,6 +308,7 @@ impl Workspace {
             tree_hash: None,
             resolved: None,
             branches: BTreeSet::new(),
+            pause: None,
             timeline: Arc::default(),
         }
     }
@@ -264,18 +318,31 @@ impl Workspace {
     }
 }
 
+/// Marks the workspace of a closing session for removal. An attempt in progress keeps its status
+/// until it reports its outcome. The task that pauses or resumes the box also removes it, so both
+/// never run together.
+fn condemn(workspace: &mut Workspace) {
+    use WorkspaceStatus::{Paused, Pausing, Ready, Resuming};
+    if workspace.holds_something() && matches!(workspace.status, Ready | Pausing | Paused | Resuming) {
+        workspace.status = WorkspaceStatus::Condemned;
+    }
+}
+
 /// Folds one event into the state.
-pub fn apply(state: &mut State, recorded: &Recorded) {
+pub fn fold(state: &mut State, recorded: &Recorded) {
     state.seq = recorded.seq;
-    if let Event::SessionCreated { session, spec, .. } = &recorded.event {
-        state.session = Some(Arc::new(born(*session, spec, recorded.at)));
+    if let Event::SessionCreated { session, spec, actor } = &recorded.event {
+        state.session = Some(Arc::new(born(*session, spec, actor, recorded.at)));
         return;
     }
     let Some(session) = state.session.as_mut().map(Arc::make_mut) else { return };
-    checkpoint_fold::apply(session, recorded);
-    if content::state::apply(&mut session.content, recorded) {
+    checkpoint_fold::fold(session, recorded);
+    if content::state::fold(&mut session.content, recorded) {
         session.refusals += u64::from(matches!(recorded.event, Event::BoundCallRefused(_)));
         session.was_active(recorded.at);
+        return;
+    }
+    if pause::fold(session, recorded) {
         return;
     }
     match &recorded.event {
@@ -309,8 +376,7 @@ pub fn apply(state: &mut State, recorded: &Recorded) {
             session.was_active(recorded.at);
             let operation = session.open_operations.remove(call).filter(|_| failure.is_none());
             if let Some(FileOperation::Snapshot { snapshot, name }) = operation {
-                let (seq, tree_hash, created_at) = (recorded.seq, files.tree_hash.clone(), recorded.at);
-                Arc::make_mut(&mut session.snapshots).insert(snapshot, Snapshot { name, seq, tree_hash, created_at });
+                session.keep_snapshot(snapshot, name, recorded, files);
             }
             session.keep_tree_hash(files);
         }
@@ -339,16 +405,14 @@ pub fn apply(state: &mut State, recorded: &Recorded) {
         Event::DigestCleared { section_key, .. } => {
             Arc::make_mut(&mut session.digests).remove(section_key);
         }
-        Event::DigestRefused { .. } => session.refusals += 1,
-        Event::ToolCallRefused { .. } => session.refusals += 1,
+        Event::DigestRefused { .. } | Event::ToolCallRefused { .. } | Event::RewindRefused { .. } => {
+            session.refusals += 1;
+        }
         Event::CloseRequested { reason, .. } => {
             session.close_reason = Some(*reason);
             session.status = Status::Closing;
-            if let Some(workspace) = session.workspace.as_mut().filter(|workspace| workspace.holds_something()) {
-                // An attempt in progress keeps its status until it reports its outcome.
-                if workspace.status == WorkspaceStatus::Ready {
-                    workspace.status = WorkspaceStatus::Condemned;
-                }
+            if let Some(workspace) = session.workspace.as_mut() {
+                condemn(workspace);
             }
         }
         Event::SessionClosed => {
@@ -358,7 +422,7 @@ pub fn apply(state: &mut State, recorded: &Recorded) {
         workspace_event => {
             if let Some(workspace) = session.workspace.as_mut() {
                 Arc::make_mut(&mut workspace.timeline).note(recorded);
-                apply_to_workspace(workspace, workspace_event);
+                fold_into_workspace(workspace, workspace_event);
                 // The files of a clone come from its source's mounts and bundle.
                 let brought = session.spec.workspace.as_ref().and_then(|spec| spec.brought.as_ref());
                 if let (Event::ProvisionStarted { .. }, Some(brought)) = (workspace_event, brought) {
@@ -369,7 +433,7 @@ pub fn apply(state: &mut State, recorded: &Recorded) {
     }
 }
 
-fn born(id: SessionId, spec: &SessionSpec, at: Timestamp) -> Session {
+fn born(id: SessionId, spec: &SessionSpec, owner: &Actor, at: Timestamp) -> Session {
     Session {
         id,
         status: Status::Provisioning,
@@ -390,12 +454,14 @@ fn born(id: SessionId, spec: &SessionSpec, at: Timestamp) -> Session {
         created_at: at,
         active_at: at,
         expires_at: at.plus_seconds(spec.ttl_seconds),
+        end_set_at: None,
+        owner: Some(owner.clone()),
         ended_at: None,
         spec: Arc::new(spec.clone()),
     }
 }
 
-fn apply_to_workspace(workspace: &mut Workspace, event: &Event) {
+fn fold_into_workspace(workspace: &mut Workspace, event: &Event) {
     match event {
         Event::ProvisionStarted { attempt, provider } => {
             workspace.status = WorkspaceStatus::Creating;

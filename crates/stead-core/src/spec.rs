@@ -14,7 +14,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::capability::{self, Incompatible, LimitKind, ProviderCapabilities};
-use crate::config::{OnSetupFailure, ProviderName, RepoSourceType, ResourceLimits, ToolLimits};
+use crate::config::{
+    OnSetupFailure, Preset, ProviderName, RepoSourceType, ResourceLimits, ToolLimits, WorkspaceConfig,
+};
 use crate::content::{Authority, ContentConfig};
 use crate::digest::KeptDigest;
 use crate::event::StepReport;
@@ -27,7 +29,7 @@ use crate::remote::GitGate;
 use crate::repository::{GitRef, RepositoryUrl};
 use crate::request::{SessionRequest, Task};
 use crate::rewind::Rewind;
-use crate::session::Warning;
+use crate::session::warning::{Warning, WarningCode};
 use crate::tool::ToolSet;
 use crate::{Name, SessionId, WorkspaceId};
 
@@ -49,6 +51,19 @@ pub struct SessionSpec {
     pub digests: BTreeMap<Name, KeptDigest>,
     /// `None` if the agent type has its workspace switched off.
     pub workspace: Option<WorkspaceSpec>,
+}
+
+impl SessionSpec {
+    /// Returns the spec for an agent: without the values of environment variables. A command in the
+    /// box sees them, but an agent without such tools must not.
+    pub fn for_agent(&self) -> Self {
+        let mut spec = self.clone();
+        spec.task.env = spec.task.env.without_values();
+        if let Some(workspace) = &mut spec.workspace {
+            workspace.plan.env = workspace.plan.env.without_values();
+        }
+        spec
+    }
 }
 
 /// The complete, resolved definition of a workspace.
@@ -93,6 +108,28 @@ pub struct WorkspaceSpec {
     /// Hash over the providers, policy, plan, repository, limits, tools, tool limits and base
     /// image.
     pub fingerprint: String,
+    /// The inputs of the session's fingerprint besides this one.
+    #[serde(default, skip_serializing_if = "FingerprintForm::is_without_image")]
+    pub fingerprint_form: FingerprintForm,
+}
+
+/// The inputs of a session's fingerprint. A session keeps the form that it was created with, so
+/// that an old journal folds to the same fingerprint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FingerprintForm {
+    /// Mounts, bundle and commit. Sessions of earlier versions have this form.
+    #[default]
+    WithoutImage,
+    /// Also the digest of the image that the box was created from.
+    WithImage,
+}
+
+impl FingerprintForm {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+    fn is_without_image(&self) -> bool {
+        *self == Self::WithoutImage
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -187,9 +224,13 @@ fn specify_workspace(
     let (providers, passed_over) = choose_providers(policy.policy.kind(), declared, server)?;
     let inputs = PlanInputs { config, policy: &policy, task, project: *project, platform, role_env: &agent_type.env };
     let repository = repository(&inputs)?;
-    let notices = policy_layers::repository_notices(&inputs, repository.as_ref().map(|repository| &repository.url));
+    let mut notices = policy_layers::repository_notices(&inputs, repository.as_ref().map(|repository| &repository.url));
     let plan = plan::plan(&inputs)?;
-    let limits = config.resource_limits.or(&platform.defaults.resource_limits).or(&server.default_limits);
+    let rewind = config.rewind.or(platform.defaults.rewind).unwrap_or_default();
+    notices.extend(policy_layers::checkpoint_notice(&plan, rewind));
+    // The first provider decides, because the fallback must not change what the agent may do.
+    let provider = providers.first().copied().unwrap_or(server.default_provider);
+    let limits = resource_limits(config, platform, &server.default_limits, provider);
     let mut spec = WorkspaceSpec {
         id,
         shared_with: None,
@@ -202,17 +243,31 @@ fn specify_workspace(
         repository,
         limits,
         tools: config.tools.clone().unwrap_or_else(ToolSet::all),
-        tool_limits: config.limits,
+        tool_limits: config.limits.resolve(provider),
         base_image: config.base_image.clone(),
         image_roots: image_roots(config.base_image.as_deref(), platform)?,
         image_digest: None,
         require_workspace: config.require_workspace || platform.defaults.require_workspace,
         on_setup_failure: config.on_setup_failure,
-        rewind: config.rewind.or(platform.defaults.rewind).unwrap_or_default(),
+        rewind,
         fingerprint: String::new(),
+        fingerprint_form: FingerprintForm::WithImage,
     };
     spec.fingerprint = fingerprint(&spec);
     Ok(spec)
+}
+
+/// Returns the resource limits of a box: those of the agent type, else the platform's, else the
+/// server's. In the preset `wink` a default applies only if it is stricter than 1 CPU and 1 GiB.
+pub fn resource_limits(
+    config: &WorkspaceConfig,
+    platform: &Platform,
+    server: &ResourceLimits,
+    provider: ProviderName,
+) -> ResourceLimits {
+    let defaults = platform.defaults.resource_limits.or(server);
+    let sandboxed = provider != ProviderName::Memory && config.limits.preset == Some(Preset::Wink);
+    config.resource_limits.or(&if sandboxed { defaults.within_wink() } else { defaults })
 }
 
 /// Returns the allowed roots for a base image that is a host directory. Empty if the image is a
@@ -316,7 +371,7 @@ impl WorkspaceSpec {
             }
             _ => format!("provider '{provider}' does not enforce: {names}"),
         };
-        Some(Warning { code: "limit_not_enforced".to_owned(), message })
+        Some(Warning::new(WarningCode::LimitNotEnforced, message))
     }
 
     fn writes_to_the_host(&self) -> bool {

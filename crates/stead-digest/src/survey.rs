@@ -26,9 +26,9 @@ const MAX_KEPT: u64 = 48 * 1024 * 1024;
 pub enum SurveyError {
     #[error("the tree could not be walked")]
     Files(#[from] FsError),
-    #[error("the tree did not arrive whole")]
+    #[error("the tree arrived incomplete")]
     Stream(#[from] io::Error),
-    #[error("the tree did not arrive whole")]
+    #[error("the tree arrived incomplete")]
     Archive(#[source] ArchiveError),
 }
 

@@ -2,5 +2,6 @@
 
 pub(crate) mod collect;
 pub(crate) mod pool;
+pub(crate) mod project_deletion;
 pub(crate) mod reap;
 pub(crate) mod seals;

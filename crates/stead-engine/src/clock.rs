@@ -119,11 +119,14 @@ impl Clock {
         match self.grace_until {
             None => {
                 let active = self.history().boot_time(session.active_at, now);
-                let created = Some(self.history().boot_time(session.created_at, now));
-                Times { created, active: (session.active_at, active), not_before: None }
+                let began = session.lifetime_began();
+                let began = (began, Some(self.history().boot_time(began, now)));
+                Times { began, active: (session.active_at, active), not_before: None }
             }
             // The clocks do not show how long the server was down, so idle time starts again.
-            until => Times { created: None, active: (session.active_at, now), not_before: until },
+            until => {
+                Times { began: (session.lifetime_began(), None), active: (session.active_at, now), not_before: until }
+            }
         }
     }
 
@@ -152,11 +155,12 @@ fn read_history(file: &Path) -> io::Result<ClockHistory> {
     Ok(serde_json::from_slice(&fs::read(file)?)?)
 }
 
-/// The boot-clock times at which a session was created and last active.
+/// The boot-clock times at which the lifetime of a session began and it was last active.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Times {
-    /// `None` while the clock may still be corrected.
-    created: Option<BootTime>,
+    /// The wall-clock time in the session's state, and the same time by the boot clock. The latter
+    /// is `None` while the clock may still be corrected.
+    began: (Timestamp, Option<BootTime>),
     /// The wall-clock time in the session's state, and the same time by the boot clock.
     active: (Timestamp, BootTime),
     /// The session is not closed for its age before this time.
@@ -167,7 +171,7 @@ impl Times {
     /// Returns the times of a session that is being created.
     pub(crate) fn of_new(session: &Session) -> Self {
         let now = read().boot;
-        Self { created: Some(now), active: (session.active_at, now), not_before: None }
+        Self { began: (session.lifetime_began(), Some(now)), active: (session.active_at, now), not_before: None }
     }
 
     /// Records that events of this time were folded into the session.
@@ -178,14 +182,18 @@ impl Times {
         if self.active.0 != session.active_at || at <= session.active_at {
             self.active = (session.active_at, read().boot);
         }
+        if self.began.0 != session.lifetime_began() {
+            self.began = (session.lifetime_began(), Some(read().boot));
+        }
     }
 
-    /// Returns the times of creation and last activity, once the session's age is known.
+    /// Returns the begin of the lifetime and the time of the last activity, once the session's age
+    /// is known.
     pub(crate) fn judged(&mut self, session: &Session, clock: &Clock, now: BootTime) -> Option<(BootTime, BootTime)> {
         if self.not_before.is_some_and(|until| now < until) {
             return None;
         }
-        let created = *self.created.get_or_insert_with(|| clock.boot_time(session.created_at, now));
-        Some((created, self.active.1))
+        let began = *self.began.1.get_or_insert_with(|| clock.boot_time(session.lifetime_began(), now));
+        Some((began, self.active.1))
     }
 }

@@ -1,4 +1,4 @@
-//! How effects are performed: boxes, files, repositories, checkpoints and execs.
+//! Performs effects on boxes, files, repositories, checkpoints and execs.
 
 pub(crate) mod bundle;
 pub(crate) mod checkpoints;
@@ -6,6 +6,7 @@ pub(crate) mod exec_watch;
 pub(crate) mod file_changes;
 pub(crate) mod git_tool;
 pub(crate) mod guard;
+pub(crate) mod pause;
 pub(crate) mod perform;
 pub(crate) mod repository;
 pub(crate) mod workspace_users;

@@ -6,14 +6,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::FutureExt as _;
-use stead_core::SessionId;
 use stead_core::config::{ProviderName, ResourceLimits};
+use stead_core::registry::Platform;
 use stead_core::spec::ServerFacts;
+use stead_core::{SessionId, Timestamp};
 use stead_digest::Parsers;
 use stead_eval::Evaluator;
 use stead_git::{Mirrors, Retention};
 use stead_providers::{Images, Providers};
-use stead_store::{Ownership, Sealer, Standing, Store, StoreError};
+use stead_store::{DocumentKind, Ownership, Sealer, Standing, Store, StoreError};
 use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -21,19 +22,25 @@ use tokio_util::task::TaskTracker;
 use crate::background::collect;
 use crate::background::pool;
 use crate::background::pool::Pool;
+use crate::background::project_deletion;
+use crate::background::project_deletion::Deletions;
 use crate::background::reap;
 use crate::background::seals;
-use crate::clock::Clock;
+use crate::clock::{self, Clock};
 use crate::content::mcp::Connections;
 use crate::digests::Digests;
 use crate::effects::workspace_users::WorkspaceUsers;
 use crate::error::OpError;
 use crate::journal::state_cache::StateCache;
+use crate::limits::creations::Creations;
 use crate::limits::lanes::{Lanes, Slot};
+use crate::limits::quotas::QuotaCache;
 use crate::open_session::Cell;
+use crate::ops::PLATFORM;
 use crate::readiness::Readiness;
 use crate::recover;
-use crate::token::TokenKey;
+use crate::session_token::{SessionTokenClaims, TokenKey};
+use crate::tokens::{self, Authenticated, Tokens};
 
 /// Maximum number of concurrent exports. Each holds a thread while its client reads.
 const MOST_EXPORTS: usize = 128;
@@ -45,6 +52,11 @@ pub struct Settings {
     pub default_limits: ResourceLimits,
     /// Maximum number of live sessions with a workspace.
     pub max_sessions: u32,
+    /// Limits the sum of the memory limits of all boxes. `None` for no limit.
+    pub box_memory: Option<BoxMemory>,
+    /// Number of sessions that are created at the same time while several projects create
+    /// sessions. Others wait for their project's turn.
+    pub concurrent_creations: usize,
     /// Maximum number of concurrent calls, commands and file operations of one session. Four times
     /// as many may wait.
     pub calls_per_session: usize,
@@ -81,6 +93,8 @@ impl Default for Settings {
             default_provider: ProviderName::Memory,
             default_limits: ResourceLimits::default(),
             max_sessions: 1000,
+            box_memory: None,
+            concurrent_creations: default_concurrent_creations(),
             calls_per_session: 32,
             reap_every: Duration::from_secs(1),
             close_wait: Duration::from_secs(30),
@@ -97,6 +111,20 @@ impl Default for Settings {
     }
 }
 
+/// The memory of the host, and how often it may be promised to boxes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct BoxMemory {
+    pub host_bytes: u64,
+    /// The memory limits of all boxes together are at most this many times the memory.
+    pub overcommit: f64,
+}
+
+/// The number of cores. More creations at a time would share the cores, and each would take longer,
+/// also the only one of a project that waits beside a flood of another.
+fn default_concurrent_creations() -> usize {
+    std::thread::available_parallelism().map_or(2, std::num::NonZeroUsize::get).max(2)
+}
+
 /// The reason why an engine cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
@@ -106,7 +134,9 @@ pub enum StartError {
     Randomness(#[source] getrandom::Error),
     #[error("the token key in the database is damaged")]
     TokenKey,
-    #[error("the sessions of the last run cannot be taken up")]
+    #[error("the settings of the platform in the database cannot be read")]
+    Platform(#[source] serde_json::Error),
+    #[error("cannot resume the sessions of the last run")]
     Recover(#[source] OpError),
 }
 
@@ -119,6 +149,8 @@ struct Inner {
     providers: Providers,
     settings: Settings,
     token_key: TokenKey,
+    tokens: Tokens,
+    project_deletions: Deletions,
     /// Released by [`Engine::stop`]. Until then no other engine works on this store.
     ownership: Mutex<Option<Ownership>>,
     /// The cells of sessions in use. Ended sessions are not among them.
@@ -131,6 +163,8 @@ struct Inner {
     connections: Connections,
     exports: Arc<Semaphore>,
     lanes: Lanes,
+    creations: Creations,
+    quota_cache: QuotaCache,
     clock: Clock,
     tasks: TaskTracker,
     stopping: CancellationToken,
@@ -150,14 +184,22 @@ impl Engine {
         let drawn = TokenKey::draw().map_err(StartError::Randomness)?;
         let key = store.setting_or_insert("token_key", &drawn).await?;
         let token_key = TokenKey::from_hex(&key).ok_or(StartError::TokenKey)?;
+        let platform: Option<Platform> = match store.document(DocumentKind::Platform, PLATFORM).await? {
+            Some(document) => Some(serde_json::from_str(&document.body).map_err(StartError::Platform)?),
+            None => None,
+        };
+        let tokens = Tokens::load(&store, platform.unwrap_or_default().roles).await?;
         let digests = Digests::new(settings.parsers.clone());
         let lanes = Lanes::new(settings.calls_per_session);
+        let creations = Creations::new(settings.concurrent_creations);
         let clock = Clock::start(settings.clock_file.clone());
         let engine = Engine(Arc::new(Inner {
             store,
             providers,
             settings,
             token_key,
+            tokens,
+            project_deletions: Deletions::default(),
             ownership: Mutex::new(Some(ownership)),
             cells: Mutex::default(),
             state_cache: StateCache::default(),
@@ -168,16 +210,20 @@ impl Engine {
             connections: Connections::default(),
             exports: Arc::new(Semaphore::new(MOST_EXPORTS)),
             lanes,
+            creations,
+            quota_cache: QuotaCache::default(),
             clock,
             tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),
         }));
         recover::recover(&engine).await.map_err(StartError::Recover)?;
+        project_deletion::take_up(&engine).await.map_err(StartError::Recover)?;
         engine.spawn(reap::run(engine.clone()));
         engine.spawn(pool::run(engine.clone()));
         engine.spawn(collect::run(engine.clone()));
         engine.spawn(collect::run_blobs(engine.clone()));
         engine.spawn(seals::run(engine.clone()));
+        engine.spawn(tokens::run(engine.clone()));
         Ok(engine)
     }
 
@@ -186,7 +232,7 @@ impl Engine {
         self.0.stopping.cancel();
         self.0.tasks.close();
         if tokio::time::timeout(Duration::from_secs(10), self.0.tasks.wait()).await.is_err() {
-            tracing::warn!("some work did not end in time; it is taken up again at the next start");
+            tracing::warn!("some work did not end in time; the next start resumes it");
         }
         self.0.connections.end_all();
         self.0.settings.evaluator.retire();
@@ -223,14 +269,37 @@ impl Engine {
         self.0.store.lost().await
     }
 
-    /// The token of a session.
-    pub fn session_token(&self, session: SessionId) -> String {
-        self.0.token_key.token(session)
+    /// Returns a token of a session that is valid until `expires_at`.
+    pub fn session_token(&self, session: SessionId, expires_at: Timestamp) -> String {
+        self.0.token_key.token(SessionTokenClaims { session, expires_at })
     }
 
-    /// Returns the session of a token, if it is a session token of this server.
-    pub fn verify_session_token(&self, token: &str) -> Option<SessionId> {
-        self.0.token_key.verify(token)
+    /// Returns the claims of a session token of this server that has not expired.
+    pub fn verify_session_token(&self, token: &str) -> Option<SessionTokenClaims> {
+        self.0.token_key.verify(token).filter(|claims| claims.expires_at > clock::now())
+    }
+
+    /// Returns the holder of a token that was created at run time.
+    pub fn authenticate(&self, token: &str) -> Option<Authenticated> {
+        self.0.tokens.authenticate(token)
+    }
+
+    /// The wall clock of the engine.
+    pub fn now(&self) -> Timestamp {
+        clock::now()
+    }
+
+    /// Returns true if a secret with this hash is valid now.
+    pub fn is_valid_secret(&self, hash: &str) -> bool {
+        self.0.tokens.is_valid(hash)
+    }
+
+    pub(crate) fn project_deletions(&self) -> &Deletions {
+        &self.0.project_deletions
+    }
+
+    pub(crate) fn tokens(&self) -> &Tokens {
+        &self.0.tokens
     }
 
     /// Checks that operations can succeed now.
@@ -271,6 +340,14 @@ impl Engine {
 
     pub(crate) fn state_cache(&self) -> &StateCache {
         &self.0.state_cache
+    }
+
+    pub(crate) fn creations(&self) -> &Creations {
+        &self.0.creations
+    }
+
+    pub(crate) fn quota_cache(&self) -> &QuotaCache {
+        &self.0.quota_cache
     }
 
     pub(crate) fn clock(&self) -> &Clock {

@@ -1,7 +1,8 @@
 //! Errors of operations.
 
+use stead_core::admission::QuotaExceeded;
 use stead_core::content::SyncFault;
-use stead_core::{Rejection, Resource, SessionId};
+use stead_core::{Name, Rejection, Resource, SessionId};
 use stead_store::StoreError;
 
 #[derive(Debug, thiserror::Error)]
@@ -14,10 +15,38 @@ pub enum OpError {
     NoEvent { session: SessionId, seq: u64, last: u64 },
     #[error("the {} '{id}' exists already", what.noun())]
     Exists { what: Resource, id: String },
+    #[error("the {} '{id}' belongs to the platform, and only an administrator may change it", what.noun())]
+    OfPlatform { what: Resource, id: String },
+    #[error("{reason}")]
+    Forbidden { reason: String },
+    #[error("there is no role '{role}' (valid: {valid})")]
+    UnknownRole { role: Name, valid: String },
+    #[error("there are {max} tokens in this place already, and there may not be more")]
+    TooManyTokens { max: usize },
+    #[error("the system gives no random bytes")]
+    Randomness {
+        #[source]
+        source: getrandom::Error,
+    },
     #[error("the agent type '{id}' has live sessions")]
     InUse { id: String },
+    #[error("the project '{id}' is being deleted")]
+    ProjectDeleting { id: String },
+    #[error("there was a project '{id}', whose sessions are still on record; choose another name")]
+    ProjectDeleted { id: String },
     #[error("{max} sessions with a workspace are live and at most {max} may be (WORKSPACE_MAX_CONCURRENT)")]
-    Full { max: u32 },
+    Full { max: u64 },
+    #[error(transparent)]
+    Quota(QuotaExceeded),
+    #[error(
+        "the memory limits of all boxes may sum up to {allowed} bytes (memory_overcommit {overcommit} times the host's \
+         {host_bytes} bytes); {used} bytes are reserved and {requested} more are requested"
+    )]
+    HostMemory { used: u64, requested: u64, allowed: u64, host_bytes: u64, overcommit: f64 },
+    #[error("{waiting} requests to create sessions wait, and this project may not add more")]
+    CreationsFull { waiting: usize },
+    #[error("the session could not be paused or resumed: {reason}")]
+    PauseFailed { reason: String },
     #[error("{running} operations of this session run and {waiting} wait; there may not be more")]
     Busy { running: usize, waiting: usize },
     #[error("the idempotency key '{key}' was used for a different request")]
@@ -31,7 +60,7 @@ pub enum OpError {
     JournalFull { limit: u64 },
     #[error("the server is shutting down")]
     ShuttingDown,
-    #[error("the operation failed because of a bug in the server; its log says where")]
+    #[error("the operation failed because of a bug in the server; its log has the details")]
     Panicked,
     #[error("the journal of session {session} cannot be read at sequence number {seq}")]
     Corrupt {
@@ -64,7 +93,7 @@ pub enum OpError {
     HeadMismatch { expected: u64, actual: u64 },
     #[error("the content cannot be used ({}): {}", .0.stage, .0.detail)]
     Content(SyncFault),
-    #[error("what a call wrote is not recorded in this session")]
+    #[error("this session does not record which files a call wrote")]
     Untracked,
     #[error("the workspace could not be digested: {reason}")]
     Undigested { reason: String },

@@ -15,10 +15,13 @@ pub mod ops;
 mod readiness;
 mod reconcile;
 mod recover;
-mod token;
+mod session_token;
+mod tokens;
 
 pub use background::pool::PoolReport;
-pub use engine::{Engine, Settings, StartError};
+pub use engine::{BoxMemory, Engine, Settings, StartError};
 pub use error::OpError;
 pub use journal::exported;
 pub use journal::history::{Deed, DeedKind};
+pub use session_token::SessionTokenClaims;
+pub use tokens::Authenticated;

@@ -44,6 +44,8 @@ pub(crate) struct Cell {
     state: Mutex<State>,
     seq: watch::Sender<u64>,
     workspace: Mutex<Option<Arc<dyn Workspace>>>,
+    /// The workspace of a frozen box. No operation may use it, because the box does not answer.
+    frozen: Mutex<Option<Arc<dyn Workspace>>>,
     /// Set once the session has an event.
     times: Mutex<Option<Times>>,
     /// Held by the task that does the session's long work, so that there is only one.
@@ -69,6 +71,7 @@ impl Cell {
             state: Mutex::new(state),
             seq,
             workspace: Mutex::default(),
+            frozen: Mutex::default(),
             times: Mutex::default(),
             work: tokio::sync::Mutex::default(),
             exports: Arc::new(Semaphore::new(MOST_EXPORTS)),
@@ -122,7 +125,7 @@ impl Drop for Unrecorded {
 
 /// The parts that only the first commit of a session has.
 pub(crate) struct Birth {
-    pub(crate) admission: Option<Admission>,
+    pub(crate) admission: Admission,
     pub(crate) idempotency: Option<IdempotencyClaim>,
 }
 
@@ -160,9 +163,9 @@ impl OpenSession {
     pub(crate) async fn due(&self, now: BootTime) -> Option<(BootTime, CloseReason)> {
         let state = self.state().await;
         let session = state.session.as_deref()?;
-        let (created, active) = self.cell.times().as_mut()?.judged(session, self.engine.clock(), now)?;
+        let (began, active) = self.cell.times().as_mut()?.judged(session, self.engine.clock(), now)?;
         let working = self.cell.unrecorded_calls.load(Relaxed) > 0;
-        session.due_by_boot_clock(created, if working { now } else { active })
+        session.due_by_boot_clock(began, if working { now } else { active })
     }
 
     pub(crate) async fn exec(&self, exec: ExecId) -> Option<Exec> {
@@ -217,6 +220,29 @@ impl OpenSession {
         *self.cell.workspace.lock().unwrap_or_else(PoisonError::into_inner) = workspace;
     }
 
+    /// Hides the workspace from operations, for a pause.
+    pub(crate) fn hide_workspace(&self) {
+        let workspace = self.cell.workspace.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if workspace.is_some() {
+            *self.cell.frozen.lock().unwrap_or_else(PoisonError::into_inner) = workspace;
+        }
+    }
+
+    /// Forgets the hidden workspace.
+    pub(crate) fn forget_hidden(&self) {
+        self.cell.frozen.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+
+    /// Gives the hidden workspace back to operations. Returns false if there is none.
+    pub(crate) fn show_workspace(&self) -> bool {
+        let hidden = self.cell.frozen.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let found = hidden.is_some();
+        if found {
+            self.set_workspace(hidden);
+        }
+        found
+    }
+
     /// Returns true if this handle's cell was dropped and the session has a newer cell.
     pub(crate) fn is_stale(&self) -> bool {
         self.engine.cell(self.id).is_some_and(|cell| !Arc::ptr_eq(&cell, &self.cell))
@@ -249,6 +275,23 @@ impl OpenSession {
         Ok(appended.await?)
     }
 
+    /// Decides on a command that takes a place among the sessions with a workspace.
+    pub(crate) async fn commit_admitted(
+        &self,
+        command: Command,
+        actor: &Actor,
+        admission: Admission,
+    ) -> Result<Intent, OpError> {
+        let appended = self.append_once(|state| {
+            let step = decide(state, command, actor)?;
+            let with = Attached { admission: Some(admission), ..Attached::default() };
+            let at = clock::now();
+            let intent = Intent { effect: step.effect, at, first_seq: state.seq + 1 };
+            Ok(Entry { events: step.events, at, with, value: intent })
+        });
+        Ok(appended.await?)
+    }
+
     /// Makes the first commit, with the intent of the first due work. On success the session is
     /// open in the engine.
     pub(crate) async fn commit_birth(
@@ -257,7 +300,7 @@ impl OpenSession {
         actor: &Actor,
         birth: Birth,
     ) -> Result<Intent, AppendError> {
-        let with = Attached { create: true, admission: birth.admission, idempotency: birth.idempotency };
+        let with = Attached { create: true, admission: Some(birth.admission), idempotency: birth.idempotency };
         let appended = self.append_once(|state| {
             let at = clock::now();
             let step = decide_with_next(state, command, actor, at)?;

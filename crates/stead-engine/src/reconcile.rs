@@ -11,25 +11,27 @@ use crate::effects::guard::guard_op;
 use crate::effects::perform::{Again, perform};
 use crate::engine::Engine;
 use crate::error::OpError;
+use crate::limits::creations::Turn;
 use crate::open_session::{Intent, OpenSession};
 
 /// Starts a session's due work in the background.
 pub(crate) fn begin(engine: &Engine, session: SessionId) {
-    spawn(engine, session, None);
+    spawn(engine, session, None, None);
 }
 
-/// The same, with the first intent already recorded.
-pub(crate) fn begin_with(engine: &Engine, session: SessionId, intent: Intent) {
-    spawn(engine, session, Some(intent));
+/// The same, with the first intent already recorded. The work holds the turn until it ends.
+pub(crate) fn begin_with(engine: &Engine, session: SessionId, intent: Intent, turn: Option<Turn>) {
+    spawn(engine, session, Some(intent), turn);
 }
 
-fn spawn(engine: &Engine, session: SessionId, intent: Option<Intent>) {
+fn spawn(engine: &Engine, session: SessionId, intent: Option<Intent>, turn: Option<Turn>) {
     let engine = engine.clone();
     let work = engine.clone();
     engine.spawn(async move {
         if let Err(error) = run(&work, session, intent).await {
             tracing::error!(%session, error = &error as &dyn std::error::Error, "the session's work stopped");
         }
+        drop(turn);
     });
 }
 

@@ -8,6 +8,7 @@ use std::collections::HashSet;
 
 use stead_core::capability::FileStorage;
 use stead_core::command::CreateOrder;
+use stead_core::event::Failure;
 use stead_core::session::{Session, WorkspaceStatus};
 use stead_core::{Outcome, Resource, SessionId, WorkspaceId};
 use stead_providers::{AdoptOrder, ProviderError};
@@ -18,6 +19,7 @@ use crate::effects::exec_watch;
 use crate::engine::Engine;
 use crate::error::OpError;
 use crate::journal::history::history;
+use crate::journal::search_terms;
 use crate::open_session::OpenSession;
 use crate::reconcile;
 
@@ -27,6 +29,7 @@ pub(crate) async fn recover(engine: &Engine) -> Result<(), OpError> {
             tracing::warn!(provider = %provider.name(), what, "left alone: it belongs to the home this one was copied from");
         }
     }
+    search_terms::complete(engine).await?;
     let rows = engine.store().live_sessions().await?;
     let mut listed = HashSet::new();
     let mut taken_up = Vec::new();
@@ -110,24 +113,36 @@ async fn recover_session(engine: &Engine, id: SessionId) -> Result<Option<Worksp
     let Some(recovered) = &state.session else { return Ok(None) };
     let ready = recovered.workspace.as_ref().is_some_and(|workspace| workspace.status == WorkspaceStatus::Ready);
     if ready {
-        let adopted = match shared(engine, recovered).await {
-            Some(workspace) => Ok(workspace),
-            None => adopt(engine, recovered).await,
-        };
-        let outcome = match adopted {
-            Ok(workspace) => {
-                session.set_workspace(Some(workspace));
-                Outcome::Adopted
-            }
-            Err(Failed::Provider(error)) => Outcome::Lost { reason: error.to_failure().message },
-            Err(Failed::Op(error @ OpError::Store(_))) => return Err(error),
-            // Blobs that the journal names are damaged or missing, so this session is lost.
-            Err(Failed::Op(error)) => Outcome::Lost { reason: error.to_string() },
+        let outcome = match adopt_box(engine, &session).await? {
+            Ok(()) => Outcome::Adopted,
+            Err(failure) => Outcome::Lost { reason: failure.message },
         };
         session.record(outcome).await?;
         exec_watch::take_up(engine, &session).await?;
     }
     Ok(recovered.workspace_spec().map(|spec| spec.id))
+}
+
+/// Attaches the existing workspace to its session. Its box is found, or starts over its files.
+pub(crate) async fn adopt_box(engine: &Engine, session: &OpenSession) -> Result<Result<(), Failure>, OpError> {
+    let state = session.state().await;
+    let Some(recovered) = &state.session else {
+        return Err(OpError::NotFound { what: Resource::Session, id: session.id().to_string() });
+    };
+    let adopted = match shared(engine, recovered).await {
+        Some(workspace) => Ok(workspace),
+        None => adopt(engine, recovered).await,
+    };
+    match adopted {
+        Ok(workspace) => {
+            session.set_workspace(Some(workspace));
+            Ok(Ok(()))
+        }
+        Err(Failed::Provider(error)) => Ok(Err(error.to_failure())),
+        Err(Failed::Op(error @ OpError::Store(_))) => Err(error),
+        // Blobs that the journal names are damaged or missing, so this session is lost.
+        Err(Failed::Op(error)) => Ok(Err(Failure::new("rebuild_failed", error.to_string()))),
+    }
 }
 
 /// Returns the workspace if a session that shares it has already been recovered.

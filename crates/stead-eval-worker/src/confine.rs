@@ -1,8 +1,8 @@
-//! Giving up everything a process can do that an evaluation does not need.
+//! Drops every ability of the process that an evaluation does not need.
 //!
-//! The interpreter has no access to files, network or programs; this is for the day it has a hole.
-//! What is left: memory up to a limit, processor time up to a limit, reading standard input,
-//! writing standard output and error.
+//! The interpreter itself gives no access to files, network or programs. The limits and the seccomp
+//! filter contain code that exploits a bug in the interpreter. The process keeps limited memory and
+//! processor time, and may read standard input and write standard output and error.
 
 use std::collections::BTreeMap;
 
@@ -67,7 +67,7 @@ fn filter() -> Result<BpfProgram, Box<dyn std::error::Error>> {
     ] {
         rules.insert(call, Vec::new());
     }
-    // A descriptor that came in by mistake is of no use.
+    // The rules name the descriptors, so that a descriptor that leaked into the process is useless.
     rules.insert(libc::SYS_read, vec![on_descriptor(0)?]);
     rules.insert(libc::SYS_write, vec![on_descriptor(1)?, on_descriptor(2)?]);
     let arch: TargetArch = std::env::consts::ARCH.try_into()?;

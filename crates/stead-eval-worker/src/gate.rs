@@ -4,12 +4,16 @@
 //! as documented: no imports, no code from strings, no access to hidden names. Code that does not
 //! parse passes the gate, because the interpreter reports syntax errors.
 
-use ruff_python_ast::visitor::{Visitor, walk_expr, walk_stmt};
-use ruff_python_ast::{Expr, ModModule, Stmt};
+use ruff_python_ast::visitor::{Visitor, walk_except_handler, walk_expr, walk_parameter, walk_pattern, walk_stmt};
+use ruff_python_ast::{ExceptHandler, Expr, ExprAttribute, Identifier, ModModule, Parameter, Pattern, Stmt};
 use ruff_text_size::{Ranged, TextSize};
+
+use crate::names::{Meaning, Names};
 
 /// Builtins that make code, reach for files or other people's names, or wait for a person.
 const FORBIDDEN: &[&str] = &[
+    "GeneratorExit",
+    "SystemExit",
     "breakpoint",
     "compile",
     "delattr",
@@ -31,6 +35,9 @@ const FORBIDDEN: &[&str] = &[
     "vars",
 ];
 
+/// Prefix of the names of the prelude.
+const OURS: &str = "__stead";
+
 /// Code that is not let through.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Refusal {
@@ -41,30 +48,31 @@ pub(crate) struct Refusal {
     pub(crate) message: String,
 }
 
-pub(crate) fn judge(module: &ModModule) -> Result<(), Refusal> {
-    let mut gate = Gate { refusal: None, functions: 0 };
+pub(crate) fn judge(module: &ModModule, names: &Names) -> Result<(), Refusal> {
+    let mut gate = Gate { names, refusal: None, functions: 0 };
     gate.visit_body(&module.body);
     gate.refusal.map_or(Ok(()), Err)
 }
 
-struct Gate {
+struct Gate<'n> {
+    names: &'n Names,
     refusal: Option<Refusal>,
     /// Nesting depth of function definitions at the current node.
     functions: usize,
 }
 
-impl Gate {
+impl Gate<'_> {
     fn refuse(&mut self, at: TextSize, exception: &'static str, message: impl Into<String>) {
         self.refusal.get_or_insert_with(|| Refusal { at, exception, message: message.into() });
     }
 }
 
-impl<'a> Visitor<'a> for Gate {
+impl<'a> Visitor<'a> for Gate<'_> {
     fn visit_stmt(&mut self, stmt: &'a Stmt) {
         match stmt {
             Stmt::Import(_) | Stmt::ImportFrom(_) => {
                 let message = "import is not available here; math and statistics are there without it";
-                self.refuse(stmt.start(), "ImportError", message);
+                self.refuse(stmt.start(), "NotImplementedError", message);
             }
             Stmt::With(with) if with.is_async => self.no_async(stmt.start()),
             Stmt::For(loop_) if loop_.is_async => self.no_async(stmt.start()),
@@ -72,11 +80,18 @@ impl<'a> Visitor<'a> for Gate {
             Stmt::Return(_) if self.functions == 0 => {
                 self.refuse(stmt.start(), "SyntaxError", "'return' outside function");
             }
-            Stmt::FunctionDef(_) => {
+            Stmt::FunctionDef(function) => {
+                self.binding(&function.name);
                 self.functions += 1;
                 walk_stmt(self, stmt);
                 self.functions -= 1;
             }
+            Stmt::ClassDef(class) => {
+                self.binding(&class.name);
+                walk_stmt(self, stmt);
+            }
+            Stmt::Global(global) => global.names.iter().for_each(|name| self.binding(name)),
+            Stmt::Nonlocal(nonlocal) => nonlocal.names.iter().for_each(|name| self.binding(name)),
             _ => walk_stmt(self, stmt),
         }
     }
@@ -87,8 +102,7 @@ impl<'a> Visitor<'a> for Gate {
             Expr::Attribute(attribute) => {
                 let name = attribute.attr.as_str();
                 if name.starts_with("__") && name.ends_with("__") {
-                    let message = format!("the attribute '{name}' is not available here");
-                    self.refuse(attribute.attr.start(), "AttributeError", message);
+                    self.hidden_attribute(attribute);
                 }
             }
             Expr::Await(_) => self.no_async(expr.start()),
@@ -96,13 +110,57 @@ impl<'a> Visitor<'a> for Gate {
         }
         walk_expr(self, expr);
     }
+
+    fn visit_parameter(&mut self, parameter: &'a Parameter) {
+        self.binding(&parameter.name);
+        walk_parameter(self, parameter);
+    }
+
+    fn visit_except_handler(&mut self, handler: &'a ExceptHandler) {
+        let ExceptHandler::ExceptHandler(caught) = handler;
+        caught.name.iter().for_each(|name| self.binding(name));
+        walk_except_handler(self, handler);
+    }
+
+    fn visit_pattern(&mut self, pattern: &'a Pattern) {
+        let name = match pattern {
+            Pattern::MatchAs(pattern) => pattern.name.as_ref(),
+            Pattern::MatchStar(pattern) => pattern.name.as_ref(),
+            Pattern::MatchMapping(pattern) => pattern.rest.as_ref(),
+            _ => None,
+        };
+        name.into_iter().for_each(|name| self.binding(name));
+        walk_pattern(self, pattern);
+    }
 }
 
-impl Gate {
+impl Gate<'_> {
+    /// Refuses an attribute. Python evaluates the expression in front of it first, so an undefined
+    /// name there is the error.
+    fn hidden_attribute(&mut self, attribute: &ExprAttribute) {
+        match &*attribute.value {
+            Expr::Name(of) if self.names.meaning(&of.id) == Meaning::Unknown => {
+                self.refuse(of.start(), "NameError", format!("name '{}' is not defined", of.id));
+            }
+            _ => {
+                let message = format!("the attribute '{}' is not available here", attribute.attr);
+                self.refuse(attribute.attr.start(), "AttributeError", message);
+            }
+        }
+    }
+
     fn name(&mut self, at: TextSize, name: &str) {
         let hidden = name.starts_with("__") && name != "__name__";
         if hidden || FORBIDDEN.contains(&name) {
             self.refuse(at, "NameError", format!("the name '{name}' is not available here"));
+        }
+    }
+
+    /// A name that is bound without being an expression: of a function, class, parameter or
+    /// capture. Methods such as `__init__` pass, but nothing replaces a name of ours.
+    fn binding(&mut self, name: &Identifier) {
+        if name.starts_with(OURS) {
+            self.refuse(name.start(), "NameError", format!("the name '{name}' is not available here"));
         }
     }
 

@@ -7,15 +7,17 @@ use std::time::Duration;
 
 use monty::{MontyRepl, ReplProgress};
 use monty_types::{
-    AssertMessageAnnotations, CallArgs, CompileOptions, DateTimeSource, ExcType, ExtFunctionResult, MontyException,
-    MontyObject, NameLookupResult, NamedValues, OsPolicy, PrintWriter, PrintWriterCallback, RandomSeed, RandomStart,
-    ResourceLimits, ResourceTracker, SleepMode,
+    AssertMessageAnnotations, CompileOptions, DateTimeSource, ExcType, ExtFunctionResult, MontyException, MontyObject,
+    NameLookupResult, NamedValues, OsPolicy, PrintWriter, PrintWriterCallback, RandomSeed, RandomStart, ResourceLimits,
+    ResourceTracker, SleepMode,
 };
-use stead_eval::protocol::{Ending, Order, Reply, Report, Say};
-use stead_eval::{MOST_GLOBALS, MOST_OUTPUT, WriteMode};
+use stead_eval::protocol::{Ending, Order, Report};
+use stead_eval::{MOST_GLOBALS, MOST_OUTPUT};
 
 use crate::confine::PYTHON_MEMORY;
+use crate::host_calls::{READ_TEXT, WRITE_TEXT, exception, host_call};
 use crate::link::Link;
+use crate::names::Names;
 use crate::rewrite::{self, VALUE};
 use crate::{gate, traceback};
 
@@ -24,8 +26,6 @@ const SECONDS: Duration = Duration::from_secs(5);
 const RECURSION: usize = 400;
 /// Maximum length of `value_repr`, in characters.
 const MOST_VALUE: usize = 16_384;
-/// Maximum bytes of one `write_text` argument. The evaluator enforces the size of files.
-const MOST_WRITTEN: usize = 4 << 20;
 const PRELUDE: &[&str] = &[include_str!("prelude.py"), include_str!("statistics.py")];
 
 pub(crate) struct Interpreter {
@@ -90,7 +90,7 @@ impl Interpreter {
         };
         let mut repl = MontyRepl::new("eval", tracker, options).with_os_policy(policy);
         let mut functions = NamedValues::new();
-        for name in ["read_text", "__stead_write_text"] {
+        for name in [READ_TEXT, WRITE_TEXT] {
             functions.push(name, MontyObject::function(name, None));
         }
         repl.feed_run("pass", functions, PrintWriter::Disabled).ok()?;
@@ -108,7 +108,7 @@ impl Interpreter {
     /// it writes, so this takes the page copies before an evaluation has to wait for them.
     pub(crate) fn rehearse(&mut self) {
         const NOTHING: &str = "0 + 0";
-        drop(admit(NOTHING));
+        drop(admit(NOTHING, std::iter::empty()));
         if let Some(repl) = &mut self.repl {
             // Runs the code without the rewrite of `rewrite`, which would keep a value.
             drop(repl.feed_run(NOTHING, NamedValues::new(), PrintWriter::Disabled));
@@ -117,7 +117,7 @@ impl Interpreter {
 
     pub(crate) fn run(&mut self, order: &Order, link: &mut Link) -> Report {
         let mut report = empty();
-        let code = match admit(&order.code) {
+        let code = match admit(&order.code, order.globals.keys()) {
             Ok(code) => code,
             Err(text) => return Report { stderr: bounded(&text, MOST_OUTPUT), ..report },
         };
@@ -144,6 +144,7 @@ impl Interpreter {
                 value_repr: left.value_repr,
                 globals: left.globals,
                 too_long: left.too_long,
+                not_finite: left.not_finite,
                 contents: left.contents,
                 ..report
             },
@@ -156,12 +157,14 @@ impl Interpreter {
 }
 
 /// The code as the interpreter gets it, or why it is not let through.
-fn admit(code: &str) -> Result<String, String> {
+fn admit<'a>(code: &str, given: impl Iterator<Item = &'a String>) -> Result<String, String> {
     // The interpreter says better why it does not parse.
     let Ok(parsed) = ruff_python_parser::parse_module(code) else { return Ok(code.to_owned()) };
     let module = parsed.syntax();
-    gate::judge(module).map_err(|refusal| traceback::refusal(code, refusal.at, refusal.exception, &refusal.message))?;
-    rewrite::rewrite(code, module)
+    let names = Names::of(&module.body, given);
+    gate::judge(module, &names)
+        .map_err(|refusal| traceback::refusal(code, refusal.at, refusal.exception, &refusal.message))?;
+    rewrite::rewrite(code, module, &names)
         .map_err(|unsayable| traceback::refusal(code, unsayable.at, "SyntaxError", unsayable.message))
 }
 
@@ -202,58 +205,6 @@ fn drive(repl: MontyRepl, code: &str, globals: NamedValues, printed: &mut Printe
     }
 }
 
-fn exception(kind: ExcType, message: impl Into<String>) -> MontyException {
-    MontyException::new(kind, Some(message.into()))
-}
-
-fn host_call(name: &str, args: &CallArgs, link: &mut Link) -> ExtFunctionResult {
-    match ask(name, args, link) {
-        Ok(value) => ExtFunctionResult::Return(value),
-        Err(error) => ExtFunctionResult::Error(error),
-    }
-}
-
-fn ask(name: &str, args: &CallArgs, link: &mut Link) -> Result<MontyObject, MontyException> {
-    let text = |index: usize, what: &str| {
-        let value = args.arg(index).or_else(|| args.kwarg(what));
-        let value = value.ok_or_else(|| exception(ExcType::TypeError, format!("{what} is missing")))?;
-        let wrong = || exception(ExcType::TypeError, format!("{what} must be a str, not {}", value.type_name()));
-        value.as_str().map(str::to_owned).ok_or_else(wrong)
-    };
-    let say = if name == "read_text" {
-        if args.args().len() + args.kwargs().len() != 1 {
-            return Err(exception(ExcType::TypeError, "read_text() takes one argument: path"));
-        }
-        Say::Read { path: text(0, "path")? }
-    } else {
-        let mode = text(2, "mode")?.parse::<WriteMode>();
-        let wrong = |()| exception(ExcType::ValueError, "mode must be one of create, overwrite, append");
-        Say::Write { path: text(0, "path")?, content: text(1, "content")?, mode: mode.map_err(wrong)? }
-    };
-    if matches!(&say, Say::Write { content, .. } if content.len() > MOST_WRITTEN) {
-        return Err(exception(ExcType::ValueError, "content is longer than any file may be"));
-    }
-    match link.ask(&say) {
-        Some(Reply::Text { text }) => Ok(MontyObject::string(text)),
-        Some(Reply::Written { .. }) => Ok(MontyObject::none()),
-        Some(Reply::Refused { code, message }) => Err(exception(kind(&code), message)),
-        None => Err(exception(ExcType::OSError, "the files cannot be reached")),
-    }
-}
-
-/// The exception that tells of a refusal by the file tools.
-fn kind(code: &str) -> ExcType {
-    match code {
-        "not_found" => ExcType::FileNotFoundError,
-        "exists" => ExcType::FileExistsError,
-        "is_directory" => ExcType::IsADirectoryError,
-        "not_directory" => ExcType::NotADirectoryError,
-        "escapes" | "special_file" | "read_only" => ExcType::PermissionError,
-        "invalid_argument" | "too_large" | "binary" => ExcType::ValueError,
-        _ => ExcType::OSError,
-    }
-}
-
 fn ending(error: &MontyException) -> Ending {
     let message = error.message().unwrap_or_default();
     match error.exc_type() {
@@ -267,6 +218,7 @@ struct Left {
     value_repr: Option<String>,
     globals: BTreeMap<String, String>,
     too_long: Vec<String>,
+    not_finite: Vec<String>,
     contents: Vec<String>,
 }
 
@@ -277,9 +229,13 @@ fn left(repl: &mut MontyRepl, order: &Order) -> Result<Left, MontyException> {
     let shown = feed(&format!("None if {VALUE} is None else repr({VALUE})"), NamedValues::new())?;
     let value_repr = shown.as_ref().as_str().map(|text| bounded(&traceback::own_words(text), MOST_VALUE));
     let dumped = feed("__stead_dump(locals())", NamedValues::new())?;
-    let (mut globals, mut too_long, mut bytes) = (BTreeMap::new(), Vec::new(), 0);
+    let (mut globals, mut too_long, mut not_finite, mut bytes) = (BTreeMap::new(), Vec::new(), Vec::new(), 0);
     for (name, text) in dumped.as_ref().pairs().unwrap_or_default() {
-        let (Some(name), Some(text)) = (name.as_str(), text.as_str()) else { continue };
+        let Some(name) = name.as_str() else { continue };
+        let Some(text) = text.as_str() else {
+            not_finite.push(name.to_owned());
+            continue;
+        };
         if bytes + text.len() > MOST_GLOBALS {
             too_long.push(name.to_owned());
         } else {
@@ -294,7 +250,7 @@ fn left(repl: &mut MontyRepl, order: &Order) -> Result<Left, MontyException> {
         let filled = feed("__stead_fill(__stead_text, locals())", input)?;
         contents.push(filled.as_ref().as_str().unwrap_or(template).to_owned());
     }
-    Ok(Left { value_repr, globals, too_long, contents })
+    Ok(Left { value_repr, globals, too_long, not_finite, contents })
 }
 
 fn empty() -> Report {
@@ -305,6 +261,7 @@ fn empty() -> Report {
         stderr: String::new(),
         globals: BTreeMap::new(),
         too_long: Vec::new(),
+        not_finite: Vec::new(),
         contents: Vec::new(),
     }
 }

@@ -13,7 +13,8 @@ impl Link {
         Self { input: BufReader::new(io::stdin()) }
     }
 
-    /// `None` at the end, and for what is no such message.
+    /// Receives the next message. Returns `None` at the end of the input, and for a line that is
+    /// not a message of this type.
     pub(crate) fn receive<T: for<'a> serde::Deserialize<'a>>(&mut self) -> Option<T> {
         let mut line = Vec::new();
         self.input.read_until(b'\n', &mut line).ok()?;

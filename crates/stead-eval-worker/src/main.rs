@@ -8,8 +8,10 @@
 mod confine;
 mod fork;
 mod gate;
+mod host_calls;
 mod interpreter;
 mod link;
+mod names;
 mod rewrite;
 mod seed;
 mod traceback;

@@ -8,11 +8,47 @@ import tomllib as __stead_tomllib
 
 __stead_value = None
 vfs_reads = {}
-# Names of the reference evaluator.
+# Names of the reference evaluator. Its `pow` is that of math; here `pow` is the builtin, which takes integers.
 PI = math.pi
 TAU = math.tau
 E = math.e
-__stead_given = {"PI": PI, "TAU": TAU, "E": E}
+pi = math.pi
+e = math.e
+acos = math.acos
+acosh = math.acosh
+asin = math.asin
+asinh = math.asinh
+atan = math.atan
+atan2 = math.atan2
+atanh = math.atanh
+ceil = math.ceil
+copysign = math.copysign
+cos = math.cos
+cosh = math.cosh
+degrees = math.degrees
+exp = math.exp
+fabs = math.fabs
+factorial = math.factorial
+floor = math.floor
+fmod = math.fmod
+frexp = math.frexp
+fsum = math.fsum
+hypot = math.hypot
+isinf = math.isinf
+isnan = math.isnan
+ldexp = math.ldexp
+log = math.log
+log10 = math.log10
+log1p = math.log1p
+modf = math.modf
+radians = math.radians
+sin = math.sin
+sinh = math.sinh
+sqrt = math.sqrt
+tan = math.tan
+tanh = math.tanh
+trunc = math.trunc
+__stead_given = {"PI": PI, "TAU": TAU, "E": E, "pi": pi, "e": e}
 __stead_round = round
 __stead_pow = pow
 
@@ -26,6 +62,75 @@ class __stead_Deleted:
 
 
 __stead_deleted = __stead_Deleted()
+
+
+# A name that `del` takes anywhere in the code is read as `__stead_read(x, "x")`.
+def __stead_read(value, name):
+    if value is not __stead_deleted:
+        return value
+    if name in __stead_builtins:
+        return __stead_builtins[name]
+    raise NameError("name '" + name + "' is not defined")
+
+
+def __stead_read_local(value, name):
+    if value is not __stead_deleted:
+        return value
+    raise UnboundLocalError("cannot access local variable '" + name + "' where it is not associated with a value")
+
+
+# What a name means again after `del` of a variable that hid it.
+__stead_builtins = {
+    "abs": abs, "all": all, "any": any, "bin": bin, "bool": bool, "bytes": bytes, "chr": chr, "complex": complex,
+    "dict": dict, "divmod": divmod, "enumerate": enumerate, "filter": filter, "float": float, "format": format,
+    "frozenset": frozenset, "hash": hash, "hex": hex, "id": id, "int": int, "isinstance": isinstance, "iter": iter,
+    "len": len, "list": list, "map": map, "max": max, "min": min, "next": next, "oct": oct, "ord": ord,
+    "print": print, "range": range, "repr": repr, "reversed": reversed, "set": set, "slice": slice,
+    "sorted": sorted, "str": str, "sum": sum, "tuple": tuple, "type": type, "zip": zip,
+}
+
+# The interpreter's exceptions have one string. The arguments of the others are kept here, by class and message.
+__stead_arguments = {}
+
+
+def __stead_exception(kind, *arguments):
+    if not arguments:
+        return kind()
+    if len(arguments) == 1 and type(arguments[0]) is str:
+        return kind(arguments[0])
+    if len(arguments) == 2 and kind in __stead_errnos:
+        message = "[Errno " + str(arguments[0]) + "] " + str(arguments[1])
+    else:
+        message = str(arguments[0]) if len(arguments) == 1 else str(arguments)
+    error = kind(message)
+    __stead_arguments[(type(error).__name__, message)] = arguments
+    return error
+
+
+__stead_errnos = (OSError, FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError, PermissionError)
+
+
+def __stead_exception_arguments(error):
+    given = error.args
+    return __stead_arguments.get((type(error).__name__, given[0]), given) if given else given
+
+
+# The interpreter's class of an exception is not equal to the builtin: `type(x)` reaches this as `__stead_type(x)`.
+def __stead_type(x):
+    return __stead_classes.get(type(x).__name__, type(x)) if isinstance(x, BaseException) else type(x)
+
+
+__stead_classes = {
+    "ArithmeticError": ArithmeticError, "AssertionError": AssertionError, "AttributeError": AttributeError,
+    "BaseException": BaseException, "Exception": Exception, "FileExistsError": FileExistsError,
+    "FileNotFoundError": FileNotFoundError, "IndexError": IndexError, "IsADirectoryError": IsADirectoryError,
+    "KeyError": KeyError, "LookupError": LookupError, "MemoryError": MemoryError, "NameError": NameError,
+    "NotADirectoryError": NotADirectoryError, "NotImplementedError": NotImplementedError, "OSError": OSError,
+    "OverflowError": OverflowError, "PermissionError": PermissionError, "RecursionError": RecursionError,
+    "RuntimeError": RuntimeError, "StopIteration": StopIteration, "SyntaxError": SyntaxError,
+    "TimeoutError": TimeoutError, "TypeError": TypeError, "UnboundLocalError": UnboundLocalError,
+    "ValueError": ValueError, "ZeroDivisionError": ZeroDivisionError,
+}
 
 
 def __stead_delete_item(of, at):
@@ -54,9 +159,16 @@ def __stead_dump(names):
         if name in __stead_given and value is __stead_given[name]:
             continue
         try:
-            texts[name] = __stead_json.dumps(value)
-        except (TypeError, ValueError, RecursionError):
+            texts[name] = __stead_json.dumps(value, allow_nan=False)
+        except (TypeError, RecursionError):
             pass
+        except ValueError:
+            # A cycle, or a number that JSON does not have.
+            try:
+                __stead_json.dumps(value)
+                texts[name] = None
+            except ValueError:
+                pass
     return texts
 
 
@@ -65,7 +177,7 @@ def __stead_fill(template, names):
     filled = parts[0]
     for part in parts[1:]:
         name, closed, rest = part.partition("}")
-        if closed and name in names and not name.startswith("__"):
+        if closed and name in names and not name.startswith("__") and names[name] is not __stead_deleted:
             filled += str(names[name]) + rest
         else:
             filled += "{" + part
@@ -207,6 +319,8 @@ __stead_parts = {
 
 
 def __stead_attribute(x, name):
+    if name == "args" and isinstance(x, BaseException):
+        return __stead_exception_arguments(x)
     if type(x) in (int, bool, float) and name in __stead_parts:
         return __stead_parts[name](x)
     if type(x) is type(int) and x in __stead_plain:

@@ -9,7 +9,7 @@ pub enum EvalError {
     /// The parameters exceed the limits. Nothing ran.
     #[error("{message}")]
     Invalid { message: String },
-    /// A declared read or write was refused. Nothing was written.
+    /// A declared read was refused. Nothing ran.
     #[error("{path}: {}", refusal.message)]
     File { path: String, refusal: FileRefusal },
     #[error(

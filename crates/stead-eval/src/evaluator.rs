@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::error::EvalError;
-use crate::files::EvalFiles;
-use crate::params::{EvalFileRead, EvalFileWrite, EvalParams, EvalResult, MOST_OUTPUT};
+use crate::evaluation::{Evaluation, FileLog, conclude};
+use crate::files::{EvalFiles, FileRefusal};
+use crate::params::{EvalFileRead, EvalFileWrite, EvalParams};
 use crate::protocol::{Ending, Order, Reply, Report, Say};
 use crate::seed::Seed;
 use crate::worker::{Silence, Worker};
@@ -28,22 +29,6 @@ const OUT_OF_MEMORY: i32 = 65;
 /// Signal number of SIGXCPU: the worker exceeded its CPU time limit.
 const SIGXCPU: i32 = 24;
 const SIGKILL: i32 = 9;
-
-/// Result of an evaluation, and whether its writes are applied.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Evaluation {
-    pub result: EvalResult,
-    pub ending: Ending,
-    /// One sentence for the agent.
-    pub message: String,
-}
-
-impl Evaluation {
-    /// Returns whether the code ended without an error. Only then are its writes applied.
-    pub fn succeeded(&self) -> bool {
-        self.ending == Ending::Completed
-    }
-}
 
 /// Evaluates Python, one worker process per evaluation. Cheap to clone; all clones share the ready
 /// workers.
@@ -152,10 +137,15 @@ impl Evaluator {
                 silent(silence)?
             }
         };
-        if report.ending == Ending::Completed {
-            write_declared(params, &report, files, &mut log)?;
-        }
-        Ok(conclude(report, log))
+        let refused = match report.ending {
+            Ending::Completed => write_declared(params, &report, files, &mut log)?,
+            _ => None,
+        };
+        let evaluation = conclude(report, log);
+        Ok(match refused {
+            Some(refusal) => evaluation.refuse(refusal),
+            None => evaluation,
+        })
     }
 
     fn take(&self) -> Result<Worker, EvalError> {
@@ -196,7 +186,7 @@ impl Evaluator {
         }
         let weak = Arc::downgrade(&self.shared);
         std::thread::spawn(move || {
-            // The evaluator is gone, so the remaining workers end with this thread.
+            // The loop also ends when the last evaluator is dropped, which ends the workers.
             while let Some(shared) = weak.upgrade() {
                 if shared.put_in_order() {
                     return;
@@ -255,24 +245,9 @@ impl Shared {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Only numbers and whole workers change under this lock, so a panic cannot leave it
-        // inconsistent.
+        // Every change under this lock is one assignment or moves whole workers, so a panic cannot
+        // leave the state inconsistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Files read and written so far.
-#[derive(Default)]
-struct FileLog {
-    reads: Vec<EvalFileRead>,
-    writes: Vec<EvalFileWrite>,
-}
-
-impl FileLog {
-    fn read(&mut self, path: &str) {
-        if !self.reads.iter().any(|read| read.path == path) {
-            self.reads.push(EvalFileRead { path: path.to_owned() });
-        }
     }
 }
 
@@ -313,21 +288,23 @@ fn converse(
     }
 }
 
+/// Writes the declared files. Returns the first refusal.
 fn write_declared(
     params: &EvalParams,
     report: &Report,
     files: &mut dyn EvalFiles,
     log: &mut FileLog,
-) -> Result<(), EvalError> {
+) -> Result<Option<FileRefusal>, EvalError> {
     if report.contents.len() != params.writes.len() {
-        return Err(EvalError::Worker { reason: "it lost declared writes".to_owned() });
+        return Err(EvalError::Worker { reason: "its report does not contain all declared writes".to_owned() });
     }
     for (write, content) in params.writes.iter().zip(&report.contents) {
-        let written = files.write(&write.path, content, write.mode);
-        written.map_err(|refusal| EvalError::File { path: write.path.clone(), refusal })?;
+        if let Err(refusal) = files.write(&write.path, content, write.mode) {
+            return Ok(Some(refusal.at(&write.path)));
+        }
         log.writes.push(EvalFileWrite { content: content.clone(), ..write.clone() });
     }
-    Ok(())
+    Ok(None)
 }
 
 /// Converts the end of a worker without a report: a timeout and a lack of memory are results, the
@@ -337,7 +314,8 @@ fn silent(silence: Silence) -> Result<Report, EvalError> {
         Silence::TimedOut | Silence::Exited { signal: Some(SIGXCPU), .. } => {
             (Ending::TimedOut, "TimeoutError: Execution timed out.")
         }
-        // SIGKILL: the host ran out of memory, or the CPU time limit was reached.
+        // SIGKILL comes from the kernel's OOM killer. The hard CPU limit also sends it, but SIGXCPU
+        // ends the worker a second earlier.
         Silence::Exited { code: Some(OUT_OF_MEMORY), .. } | Silence::Exited { signal: Some(SIGKILL), .. } => {
             (Ending::OutOfMemory, "MemoryError: the evaluation used more memory than it may.")
         }
@@ -349,7 +327,7 @@ fn silent(silence: Silence) -> Result<Report, EvalError> {
             };
             return Err(EvalError::Worker { reason });
         }
-        Silence::Nonsense => return Err(EvalError::Worker { reason: "it said what it must not".to_owned() }),
+        Silence::Nonsense => return Err(EvalError::Worker { reason: "it sent an invalid message".to_owned() }),
     };
     Ok(Report {
         ending,
@@ -358,47 +336,9 @@ fn silent(silence: Silence) -> Result<Report, EvalError> {
         stderr: format!("{stderr}\n"),
         globals: BTreeMap::new(),
         too_long: Vec::new(),
+        not_finite: Vec::new(),
         contents: Vec::new(),
     })
-}
-
-/// Last sentence of a failure message that comes with a result.
-pub const REVIEW: &str = " Review stderr details in the payload.";
-
-fn conclude(report: Report, log: FileLog) -> Evaluation {
-    let ending = report.ending;
-    let mut message = match ending {
-        Ending::Completed => "Evaluation succeeded.".to_owned(),
-        Ending::TimedOut => "Execution timed out. No file was changed.".to_owned(),
-        Ending::OutOfMemory => "Execution ran out of memory. No file was changed.".to_owned(),
-        Ending::Raised if log.writes.is_empty() => {
-            format!("Evaluation failed; no file was changed.{REVIEW}")
-        }
-        Ending::Raised => {
-            format!("Evaluation failed; pending file writes were discarded.{REVIEW}")
-        }
-    };
-    if !report.too_long.is_empty() {
-        message = format!("{message} Too long to be handed out: {}.", report.too_long.join(", "));
-    }
-    let writes = if ending == Ending::Completed { log.writes } else { Vec::new() };
-    let result = EvalResult {
-        value_repr: report.value_repr,
-        stdout: bounded(report.stdout),
-        stderr: bounded(report.stderr),
-        globals: report.globals,
-        reads: log.reads,
-        writes,
-    };
-    Evaluation { result, ending, message }
-}
-
-/// The worker limits its output itself, but is not trusted.
-fn bounded(text: String) -> String {
-    match text.char_indices().nth(MOST_OUTPUT) {
-        Some((end, _)) => text[..end].to_owned(),
-        None => text,
-    }
 }
 
 #[cfg(test)]
@@ -406,7 +346,6 @@ mod tests {
     use super::*;
     use crate::files::NoFiles;
 
-    /// A seed process that dies is replaced.
     #[test]
     fn a_seed_that_dies_is_replaced() {
         let evaluator = Evaluator::beside_this_program();

@@ -14,6 +14,12 @@ impl FileRefusal {
     pub fn new(code: &str, message: impl Into<String>) -> Self {
         Self { code: code.to_owned(), message: message.into(), hint: None }
     }
+
+    /// Returns the refusal with a message that begins with the path.
+    #[must_use]
+    pub fn at(self, path: &str) -> Self {
+        Self { message: format!("{path}: {}", self.message), ..self }
+    }
 }
 
 /// A working copy of the files at the start of the evaluation.

@@ -19,6 +19,7 @@
 //! ```
 
 mod error;
+mod evaluation;
 mod evaluator;
 mod files;
 mod params;
@@ -28,7 +29,8 @@ mod worker;
 mod worker_slots;
 
 pub use error::EvalError;
-pub use evaluator::{Evaluation, Evaluator, REVIEW, WORKER};
+pub use evaluation::{Evaluation, REVIEW};
+pub use evaluator::{Evaluator, WORKER};
 pub use files::{EvalFiles, FileRefusal, NoFiles};
 pub use params::{
     EvalFileRead, EvalFileWrite, EvalParams, EvalResult, MOST_CODE, MOST_GLOBALS, MOST_OUTPUT, WriteMode,

@@ -117,16 +117,25 @@ impl EvalParams {
         }
         for (name, text) in &self.globals {
             if !is_identifier(name) {
-                return invalid(format!("globals: {:?} is no variable name.", short(name)));
+                return invalid(format!("globals: {:?} is not a variable name.", short(name)));
             }
             if let Err(error) = serde_json::from_str::<serde::de::IgnoredAny>(text) {
-                return invalid(format!("globals.{name} is not JSON text: {error}."));
+                return invalid(format!("globals.{name} is not JSON text: {error}.{}", not_finite_hint(text)));
             }
         }
         if self.reads.len() > MOST_FILES || self.writes.len() > MOST_FILES {
             return invalid(format!("At most {MOST_FILES} reads and {MOST_FILES} writes can be declared."));
         }
         Ok(())
+    }
+}
+
+/// Hint for a value that JSON does not have.
+fn not_finite_hint(text: &str) -> &'static str {
+    if text.contains("NaN") || text.contains("Infinity") {
+        " JSON has no NaN and no infinity: make the value in the code, as in float('nan')."
+    } else {
+        ""
     }
 }
 
@@ -165,11 +174,12 @@ mod tests {
             EvalParams { globals, ..EvalParams::code("1") }
         };
         assert!(global("x", "[1, 2.5e3, null, 123456789012345678901234567890]").check().is_ok());
-        for (name, text) in [("x", "nope"), ("x", ""), ("x", "1 2")] {
+        assert!(refusal(&global("x", "[1, NaN]")).ends_with("as in float('nan')."));
+        for (name, text) in [("x", "nope"), ("x", ""), ("x", "1 2"), ("x", "Infinity")] {
             assert!(refusal(&global(name, text)).starts_with("globals.x is not JSON text"));
         }
         for name in ["", "1x", "a b", "class", "__stead_value", "x.y", "é"] {
-            assert!(refusal(&global(name, "1")).ends_with("is no variable name."), "{name}");
+            assert!(refusal(&global(name, "1")).ends_with("is not a variable name."), "{name}");
         }
         assert!(refusal(&global("x", &format!("\"{}\"", "x".repeat(1 << 20)))).contains("1 MiB"));
     }

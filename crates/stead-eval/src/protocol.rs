@@ -62,6 +62,8 @@ pub struct Report {
     pub globals: BTreeMap<String, String>,
     /// Variables whose JSON value is too long to return.
     pub too_long: Vec<String>,
+    /// Variables that contain NaN or an infinity, which JSON cannot express.
+    pub not_finite: Vec<String>,
     /// The templates with the variables filled in.
     pub contents: Vec<String>,
 }

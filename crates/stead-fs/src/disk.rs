@@ -10,6 +10,7 @@
 
 mod backend;
 mod beneath;
+mod copy;
 mod create;
 mod errno;
 mod open;
@@ -28,11 +29,14 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use stead_core::ContentHash;
+
 use crate::error::FsError;
 use crate::filesystem::entry::Kind;
 use crate::filesystem::stop::Stop;
 use crate::filesystem::{Filesystem, Walk};
 use crate::path::WorkspacePath;
+use crate::tree_hash::{self, Room};
 use beneath::Root;
 pub use snapshot::DiskSnapshot;
 pub use write::DiskWriter;
@@ -80,6 +84,12 @@ impl DiskFs {
     /// User id of the directory's owner.
     pub fn owner(&self) -> io::Result<u32> {
         Ok(rustix::fs::fstat(self.root.fd())?.st_uid)
+    }
+
+    /// The hash of the whole tree, like [`Filesystem::tree_hash`]; `None` if the tree has more
+    /// entries or bytes than this.
+    pub fn small_tree_hash(&self, most_entries: u64, most_bytes: u64) -> Result<Option<ContentHash>, FsError> {
+        tree_hash::within(self, Room { entries: most_entries, bytes: most_bytes })
     }
 
     /// Finds the first regular file below that has a set-id bit and belongs to `owner`. Skips

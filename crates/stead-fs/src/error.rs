@@ -3,6 +3,7 @@
 
 use std::io;
 
+use crate::error_code::ErrorCode;
 use crate::path::{PathError, WorkspacePath};
 
 #[derive(Debug, thiserror::Error)]
@@ -28,7 +29,7 @@ pub enum FsError {
     Special { path: WorkspacePath },
     #[error("not a symbolic link: {path}")]
     NotLink { path: WorkspacePath },
-    #[error("a directory cannot be moved into itself: {from} to {to}")]
+    #[error("a directory cannot be moved or copied into itself: {from} to {to}")]
     IntoItself { from: WorkspacePath, to: WorkspacePath },
     #[error("deeper than {limit} directories: {path}")]
     TooDeep { path: WorkspacePath, limit: usize },
@@ -38,6 +39,8 @@ pub enum FsError {
     Glob { reason: String },
     #[error("Invalid regular expression: {reason}")]
     Regex { reason: String },
+    #[error("Unknown file type {name:?}; it is one that `rg --type-list` shows, such as py, rust, js or md.")]
+    FileType { name: String },
     #[error("this snapshot is of another kind of filesystem")]
     ForeignSnapshot,
     #[error("permission denied: cannot {action} {path}")]
@@ -52,7 +55,7 @@ pub enum FsError {
     Changed { path: WorkspacePath },
     /// A failure inside a box, with the box's own message, which names the path.
     #[error("{message}")]
-    Reported { code: &'static str, message: String },
+    Reported { code: ErrorCode, message: String },
     #[error("the workspace cannot be reached: {reason}")]
     Unreachable { reason: String },
     #[error(transparent)]
@@ -67,33 +70,34 @@ pub enum FsError {
 }
 
 impl FsError {
-    pub const fn code(&self) -> &'static str {
+    pub const fn code(&self) -> ErrorCode {
         match self {
-            Self::NotFound { .. } => "not_found",
-            Self::Exists { .. } => "exists",
-            Self::IsDirectory { .. } => "is_directory",
-            Self::NotDirectory { .. } => "not_directory",
-            Self::DirectoryNotEmpty { .. } => "not_empty",
-            Self::Escapes { .. } => "escapes",
-            Self::LinkLoop { .. } => "link_loop",
-            Self::Special { .. } => "special_file",
-            Self::TooLarge { .. } => "too_large",
-            Self::Denied { .. } => "permission_denied",
-            Self::ReadOnly { .. } => "read_only",
-            Self::NoSpace { .. } => "no_space",
-            Self::Stopped => "interrupted",
-            Self::Changed { .. } => "changed",
-            Self::Reported { code, .. } => code,
-            Self::Unreachable { .. } => "unreachable",
+            Self::NotFound { .. } => ErrorCode::NotFound,
+            Self::Exists { .. } => ErrorCode::Exists,
+            Self::IsDirectory { .. } => ErrorCode::IsDirectory,
+            Self::NotDirectory { .. } => ErrorCode::NotDirectory,
+            Self::DirectoryNotEmpty { .. } => ErrorCode::NotEmpty,
+            Self::Escapes { .. } => ErrorCode::Escapes,
+            Self::LinkLoop { .. } => ErrorCode::LinkLoop,
+            Self::Special { .. } => ErrorCode::SpecialFile,
+            Self::TooLarge { .. } => ErrorCode::TooLarge,
+            Self::Denied { .. } => ErrorCode::PermissionDenied,
+            Self::ReadOnly { .. } => ErrorCode::ReadOnly,
+            Self::NoSpace { .. } => ErrorCode::NoSpace,
+            Self::Stopped => ErrorCode::Interrupted,
+            Self::Changed { .. } => ErrorCode::Changed,
+            Self::Reported { code, .. } => *code,
+            Self::Unreachable { .. } => ErrorCode::Unreachable,
             Self::Root
             | Self::NotLink { .. }
             | Self::IntoItself { .. }
             | Self::TooDeep { .. }
             | Self::Glob { .. }
             | Self::Regex { .. }
+            | Self::FileType { .. }
             | Self::ForeignSnapshot
-            | Self::Path(_) => "invalid_argument",
-            Self::Io { .. } => "io",
+            | Self::Path(_) => ErrorCode::InvalidArgument,
+            Self::Io { .. } => ErrorCode::Io,
         }
     }
 

@@ -141,7 +141,8 @@ pub trait Filesystem: Send + Sync {
     /// links and is cheaper.
     fn open_walked(&self, path: &WorkspacePath) -> Result<Content, FsError>;
 
-    /// Computes the SHA-256 of the file's bytes, in constant memory.
+    /// Computes the hash of the file's bytes, in constant memory: SHA-256, or a hash that skips
+    /// zeros if a file on disk has large holes.
     fn hash(&self, path: &WorkspacePath) -> Result<ContentHash, FsError>;
 
     /// Returns a link's target, unresolved.
@@ -230,6 +231,11 @@ pub trait Filesystem: Send + Sync {
     /// Moves an entry (for a link, the link itself). The new name must be free; its parents are
     /// created.
     fn rename(&mut self, from: &WorkspacePath, to: &WorkspacePath, at_millis: i64) -> Result<(), FsError>;
+
+    /// Copies an entry with everything below it; a link is copied as a link. The new name must be
+    /// free; its parents are created. Mode bits are kept, times are not. A special file is
+    /// [`FsError::Special`]. Returns the number of copied entries, including the directory.
+    fn copy(&mut self, from: &WorkspacePath, to: &WorkspacePath, at_millis: i64) -> Result<u64, FsError>;
 
     /// Takes a snapshot. Free in memory; a copy on disk, with shared blocks if possible.
     fn snapshot(&self) -> Result<Snapshot, FsError>;

@@ -29,9 +29,12 @@
 //! ```
 
 pub mod archive;
+pub mod budget;
 
 mod disk;
+mod encoding;
 mod error;
+mod error_code;
 mod filesystem;
 mod hash_reader;
 mod limits;
@@ -47,7 +50,9 @@ pub mod tools;
 mod tree_hash;
 
 pub use disk::{DiskFs, DiskSnapshot, DiskWriter, Durability};
+pub use encoding::{Encoding, incomplete_tail};
 pub use error::FsError;
+pub use error_code::ErrorCode;
 pub use filesystem::change::Change;
 pub use filesystem::entry::{Entry, Kind, Listing, Permission, Stat, Written};
 pub use filesystem::stop::Stop;
@@ -59,6 +64,6 @@ pub use limits::Limits;
 pub use memory::MemoryFs;
 pub use mirror::{lay, mirror};
 pub use path::{PathError, PathRules, WorkspacePath};
-pub use search::{Case, GlobFound, GlobQuery, GrepFound, GrepMatch, GrepQuery, Hidden};
+pub use search::{Case, GlobFound, GlobQuery, GrepFile, GrepFound, GrepMatch, GrepMode, GrepQuery, Hidden, LineSpan};
 pub use sparse::copy_sparse;
 pub use stead_core::ContentHash;

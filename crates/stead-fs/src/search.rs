@@ -4,6 +4,7 @@
 //! the same on every backend. Invariant: a limited result is the first part of the whole result,
 //! not a random part.
 
+mod collector;
 mod file_searcher;
 mod filter;
 mod gitignore;
@@ -13,8 +14,9 @@ mod matcher;
 mod pattern;
 
 pub use glob::{GlobFound, GlobQuery};
-pub use grep::{Case, GrepFound, GrepMatch, GrepQuery};
+pub use grep::{Case, GrepFile, GrepFound, GrepMatch, GrepMode, GrepQuery, LineSpan};
 
+pub(crate) use gitignore::PathIgnores;
 pub(crate) use glob::glob;
 pub(crate) use grep::grep;
 pub(crate) use pattern::Pattern;

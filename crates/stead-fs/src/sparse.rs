@@ -1,5 +1,7 @@
 //! Holes in files. The kernel finds them, and copies, exports and size counts skip them.
 
+pub(crate) mod hash_file;
+
 use std::fs::File;
 use std::io::{self, Seek as _, Write as _};
 use std::ops::Range;

@@ -1,7 +1,7 @@
-//! Creates many new entries or none: dropping an unfinished stage removes what it made.
+//! Creates many new entries or none: dropping a stage before [`Stage::keep`] removes its entries.
 //!
-//! It creates only new entries. An existing entry is an error, so undoing means removing and loses
-//! nothing.
+//! A stage creates only new entries. An existing entry is an error, so removing the entries of a
+//! stage loses no older data.
 
 use std::io::{self, Read, Write};
 
@@ -14,7 +14,7 @@ use stead_core::ContentHash;
 pub(crate) struct Stage<'a> {
     fs: &'a mut dyn Filesystem,
     at_millis: i64,
-    /// The topmost new entries, in the order they were made.
+    /// The topmost new entries, in the order of their creation.
     made: Vec<WorkspacePath>,
 }
 
@@ -86,12 +86,12 @@ impl<'a> Stage<'a> {
         self.fs
     }
 
-    /// Keeps everything that was made.
+    /// Keeps all entries of the stage.
     pub(crate) fn keep(mut self) {
         self.made.clear();
     }
 
-    /// Records the topmost entry that creating this one will make.
+    /// Records the topmost entry that does not exist yet on the way to this path.
     fn note(&mut self, path: &WorkspacePath) -> Result<(), FsError> {
         if self.made.last().is_some_and(|made| path.is_within(made)) {
             return Ok(());
@@ -115,7 +115,7 @@ impl<'a> Stage<'a> {
 impl Drop for Stage<'_> {
     fn drop(&mut self) {
         for path in self.made.drain(..).rev() {
-            // An entry that was recorded but never made does not exist.
+            // The delete fails if the entry was recorded and then not created.
             let _ = self.fs.delete(&path, Recursion::Recursive);
         }
     }

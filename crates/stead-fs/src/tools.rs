@@ -1,21 +1,27 @@
-//! The agent's file tools over any [`Filesystem`]: one file per tool, with the seed's parameters,
-//! limits and messages.
+//! The agent's file tools over any [`Filesystem`]: one file per tool. Agents depend on the names of
+//! the parameters, the limits and the messages, so they are part of the interface.
 //!
 //! A tool that fails has changed nothing and returns a [`ToolError`] with a stable code. It never
 //! panics on an argument. [`Reply::changes`] lists its changes, which can be recorded and replayed.
 
 mod apply_patch;
 mod arguments;
+mod copy;
 mod edit;
 mod error;
+mod forms;
 mod glob;
 mod grep;
 mod insert;
 mod ls;
-mod page;
+mod mkdir;
+mod move_entry;
+mod multi_edit;
 mod read;
 mod rm;
+mod stat;
 mod target;
+mod text_file;
 mod timestamp;
 mod write;
 
@@ -40,10 +46,33 @@ pub enum FileTool {
     Glob,
     Grep,
     Rm,
+    Move,
+    Copy,
+    Mkdir,
+    Stat,
+    MultiEdit,
 }
 
 impl FileTool {
-    pub const ALL: [Self; 7] = [Self::Ls, Self::Read, Self::Write, Self::Edit, Self::Glob, Self::Grep, Self::Rm];
+    pub const ALL: [Self; 12] = [
+        Self::Ls,
+        Self::Read,
+        Self::Write,
+        Self::Edit,
+        Self::Glob,
+        Self::Grep,
+        Self::Rm,
+        Self::Move,
+        Self::Copy,
+        Self::Mkdir,
+        Self::Stat,
+        Self::MultiEdit,
+    ];
+
+    /// Returns true if a call may change files.
+    pub const fn changes_files(self) -> bool {
+        !matches!(self, Self::Ls | Self::Read | Self::Glob | Self::Grep | Self::Stat)
+    }
 
     pub const fn name(self) -> &'static str {
         match self {
@@ -54,6 +83,11 @@ impl FileTool {
             Self::Glob => "glob",
             Self::Grep => "grep",
             Self::Rm => "rm",
+            Self::Move => "move",
+            Self::Copy => "copy",
+            Self::Mkdir => "mkdir",
+            Self::Stat => "stat",
+            Self::MultiEdit => "multi_edit",
         }
     }
 }
@@ -66,7 +100,9 @@ impl fmt::Display for FileTool {
 
 /// The error for a name that is not a file tool.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{name:?} is not a file tool; they are ls, read, write, edit, glob, grep, rm")]
+#[error(
+    "{name:?} is not a file tool; they are ls, read, write, edit, glob, grep, rm, move, copy, mkdir, stat, multi_edit"
+)]
 pub struct UnknownTool {
     name: String,
 }
@@ -125,10 +161,37 @@ pub fn call(fs: &mut dyn Filesystem, call: Call<'_>) -> Reply {
         FileTool::Glob => glob::glob(fs, &arguments, call.limits),
         FileTool::Grep => grep::grep(fs, &arguments, call.limits),
         FileTool::Rm => rm::rm(fs, &arguments),
+        FileTool::Move => move_entry::move_entry(fs, &arguments, call.limits, call.now_millis),
+        FileTool::Copy => copy::copy(fs, &arguments, call.limits, call.now_millis),
+        FileTool::Mkdir => mkdir::mkdir(fs, &arguments, call.limits, call.now_millis),
+        FileTool::Stat => stat::stat(fs, &arguments, call.limits),
+        FileTool::MultiEdit => multi_edit::multi_edit(fs, &arguments, call.limits, call.now_millis),
     });
     match done {
         Ok(Done { result, message, changes }) => Reply { outcome: Ok(result), message, changes },
-        Err(error) => Reply { message: error.message.clone(), outcome: Err(error), changes: Vec::new() },
+        Err(error) => {
+            let error = error.clipped();
+            Reply { message: error.message.clone(), outcome: Err(error), changes: Vec::new() }
+        }
+    }
+}
+
+/// Formats the positions of results, counted from 1: `1-10`, or `none` for an empty range.
+fn range(offset: usize, end: usize) -> String {
+    if end > offset { format!("{}-{end}", offset + 1) } else { "none".to_owned() }
+}
+
+/// The sentence about the call that continues a cut answer. Its result has the same arguments as
+/// `next`.
+fn next_call(tool: &str, offset: usize) -> String {
+    format!(" There are more: call {tool} again with offset {offset}.")
+}
+
+/// Shortens a text from the agent for a message.
+fn brief(text: &str) -> std::borrow::Cow<'_, str> {
+    match text.char_indices().nth(200) {
+        Some((end, _)) => format!("{}…", &text[..end]).into(),
+        None => text.into(),
     }
 }
 

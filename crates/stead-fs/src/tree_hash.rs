@@ -6,15 +6,16 @@
 //! * the name,
 //! * the 32 bytes of the entry's own hash (contents, entries, target).
 //!
-//! Special files on disk are left out, because they have no content.
+//! Special files on disk are left out, because they have no content. `hash_file.rs` has the hash of
+//! a file with large holes.
 
-use std::io::Read;
 use std::ops::ControlFlow;
 
 use crate::error::FsError;
 use crate::filesystem::entry::{Kind, Permission};
 use crate::filesystem::{Content, Filesystem, Walk, Walked};
 use crate::path::WorkspacePath;
+use crate::sparse::hash_file::hash_file;
 use stead_core::ContentHash;
 use stead_core::content_hash::Hasher;
 
@@ -56,11 +57,42 @@ impl DirectoryHash {
 /// Computes the hash of a tree that does not cache it, in one walk. A directory is hashed when the
 /// walk leaves it.
 pub(crate) fn of<F: Filesystem + ?Sized>(fs: &F) -> Result<ContentHash, FsError> {
+    let found = within(fs, Room { entries: u64::MAX, bytes: u64::MAX })?;
+    Ok(found.unwrap_or_else(|| DirectoryHash::new().finish()))
+}
+
+/// The maximum number of entries and bytes that a hash reads.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Room {
+    pub(crate) entries: u64,
+    pub(crate) bytes: u64,
+}
+
+impl Room {
+    /// Returns false if the entry does not fit.
+    fn take<F: Filesystem + ?Sized>(&mut self, fs: &F, walked: &Walked) -> Result<bool, FsError> {
+        if *self == (Self { entries: u64::MAX, bytes: u64::MAX }) {
+            return Ok(true);
+        }
+        let size = if walked.kind == Kind::File { fs.stat_entry(&walked.path)?.size } else { 0 };
+        let left = self.entries.checked_sub(1).zip(self.bytes.checked_sub(size));
+        Ok(left.map(|(entries, bytes)| *self = Self { entries, bytes }).is_some())
+    }
+}
+
+/// Like [`of`], for a tree that may be too large: returns `None` then.
+pub(crate) fn within<F: Filesystem + ?Sized>(fs: &F, mut room: Room) -> Result<Option<ContentHash>, FsError> {
+    let mut too_large = false;
     let mut open = vec![Open { path: WorkspacePath::root(), entries: Vec::new() }];
     let mut failed = None;
     fs.walk(&WorkspacePath::root(), &mut |walked| {
         close_until(&mut open, &walked.path);
-        match add(fs, &mut open, walked) {
+        let added = room.take(fs, walked).and_then(|fits| {
+            too_large = !fits;
+            if fits { add(fs, &mut open, walked) } else { Ok(()) }
+        });
+        match added {
+            _ if too_large => ControlFlow::Break(()),
             // Removed meanwhile: not part of the tree.
             Ok(()) | Err(FsError::NotFound { .. }) => ControlFlow::Continue(Walk::Continue),
             Err(error) => {
@@ -72,10 +104,13 @@ pub(crate) fn of<F: Filesystem + ?Sized>(fs: &F) -> Result<ContentHash, FsError>
     if let Some(error) = failed {
         return Err(error);
     }
+    if too_large {
+        return Ok(None);
+    }
     while open.len() > 1 {
         close(&mut open);
     }
-    Ok(open.pop().map_or_else(|| DirectoryHash::new().finish(), Open::hash))
+    Ok(open.pop().map(Open::hash))
 }
 
 /// A directory whose entries are not complete yet.
@@ -127,17 +162,10 @@ fn add<F: Filesystem + ?Sized>(fs: &F, open: &mut Vec<Open>, walked: &Walked) ->
 }
 
 fn content_hash<F: Filesystem + ?Sized>(fs: &F, path: &WorkspacePath) -> Result<ContentHash, FsError> {
-    let mut reader = match fs.open_walked(path)? {
-        Content::Bytes(bytes) => return Ok(ContentHash::of(&bytes)),
-        Content::Stream { reader, .. } => reader,
-    };
-    let mut hasher = Hasher::default();
-    let mut buffer = vec![0; 64 * 1024];
-    loop {
-        match reader.read(&mut buffer) {
-            Ok(0) => return Ok(hasher.finish()),
-            Ok(count) => hasher.update(&buffer[..count]),
-            Err(source) => return Err(FsError::Io { action: "read", path: path.clone(), source }),
+    match fs.open_walked(path)? {
+        Content::Bytes(bytes) => Ok(ContentHash::of(&bytes)),
+        Content::Stream { mut reader, size } => {
+            hash_file(&mut *reader, size).map_err(|source| FsError::Io { action: "read", path: path.clone(), source })
         }
     }
 }

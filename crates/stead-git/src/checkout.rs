@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use stead_core::repository::RepositoryUrl;
+use stead_core::session::warning::WarningCode;
 
 use crate::checkout::submodules::Submodule;
 use crate::error::{GitError, disk};
@@ -58,7 +59,7 @@ pub struct Written {
     /// Paths of the repositories below the checkout; the first is the checkout itself.
     pub repositories: Vec<PathBuf>,
     /// Codes and messages for content that a user may expect but that the checkout lacks.
-    pub warnings: Vec<(String, String)>,
+    pub warnings: Vec<(WarningCode, String)>,
 }
 
 impl Checkout {

@@ -16,6 +16,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{Child, Command};
 
 use crate::error::GitError;
+use crate::git_messages::{Cause, cause_of};
 
 /// Maximum size of git's standard output in memory.
 const MOST_OUTPUT: usize = 64 << 20;
@@ -258,8 +259,7 @@ impl<'a> Git<'a> {
             (None, true) => Err(GitFailure::TooLarge),
             // SIGXFSZ, of git itself or of its child process.
             _ if std::os::unix::process::ExitStatusExt::signal(&status) == Some(25)
-                || messages.contains("signal 25")
-                || messages.contains("File too large") =>
+                || cause_of(&messages) == Some(Cause::FileTooLarge) =>
             {
                 Err(GitFailure::TooLarge)
             }
@@ -280,7 +280,9 @@ impl GitFailure {
             Self::Spawn(error) => GitError::Spawn(error),
             Self::Timeout => GitError::Timeout { doing, seconds: limit.as_secs() },
             Self::TooLarge => GitError::TooLarge { limit: most_bytes },
-            Self::Failed { messages } => GitError::Failed { doing, reason: reason(&messages) },
+            Self::Failed { messages } => {
+                GitError::Failed { doing, reason: reason(&messages), cause: cause_of(&messages) }
+            }
         }
     }
 }

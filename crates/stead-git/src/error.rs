@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use stead_core::remote::RepositoryRefused;
 
+use crate::git_messages::Cause;
+
 #[derive(Debug, thiserror::Error)]
 pub enum GitError {
     #[error(transparent)]
@@ -25,9 +27,14 @@ pub enum GitError {
          and configure a credential for the host if the repository is private ({reason})"
     )]
     NotGit { host: String, reason: String },
+    #[error(
+        "{host} offers the repository as plain files (dumb HTTP), and git does not check the objects of such a \
+         repository: use a host with git's smart HTTP protocol, or ssh"
+    )]
+    DumbHttp { host: String },
     #[error("cannot reach {host}: {reason}")]
     Unreachable { host: String, reason: String },
-    #[error("{host} does not let this server in: {reason}")]
+    #[error("{host} refused access: {reason}")]
     Unauthorised { host: String, reason: String },
     #[error("there is no such repository, or it is not visible to this server: {reason}")]
     NotFound { reason: String },
@@ -38,7 +45,7 @@ pub enum GitError {
          refs/merge-requests/{number}/head; give the branch of the pull request"
     )]
     MissingPullRequest { number: u64 },
-    #[error("the submodule {path} cannot be had: {reason}")]
+    #[error("the submodule {path} cannot be fetched: {reason}")]
     Submodule { path: String, reason: String },
     #[error("the repository has no branches yet")]
     Empty,
@@ -58,22 +65,22 @@ pub enum GitError {
     CheckoutTooLarge { limit: u64 },
     #[error("Git LFS: {reason}")]
     Lfs { reason: String },
-    #[error("the Git LFS content of {path} cannot be had: {reason}")]
+    #[error("the Git LFS content of {path} cannot be fetched: {reason}")]
     LfsMissing { path: String, reason: String },
     #[error("the Git LFS content of {path} is not what its pointer names: {reason}")]
     LfsCorrupt { path: String, reason: String },
     #[error(
-        "the LFS server sends this server to {host}, which is not the repository's own host: if that is right, name it in [git] lfs_hosts"
+        "the LFS server refers to {host}, which is not the repository's own host: if you trust it, add it to [git] lfs_hosts"
     )]
     LfsElsewhere { host: String },
     #[error("the server's disk has {free} bytes left, and {needed} are needed: make room there")]
     NoSpace { needed: u64, free: u64 },
     #[error("the push was refused: {reason}")]
     PushRefused { reason: String },
-    #[error("what the workspace sent is no pack that can be taken: {reason}")]
+    #[error("the pack that the workspace sent was refused: {reason}")]
     BadPack { reason: String },
     #[error("git could not {doing}: {reason}")]
-    Failed { doing: &'static str, reason: String },
+    Failed { doing: &'static str, reason: String, cause: Option<Cause> },
     #[error("cannot start git")]
     Spawn(#[source] io::Error),
     #[error("cannot use {path}")]
@@ -94,6 +101,7 @@ impl GitError {
         match self {
             Self::Refused(_) | Self::PrivateAddress { .. } | Self::LocalRepository { .. } => "repository_refused",
             Self::NotGit { .. } => "git_not_git",
+            Self::DumbHttp { .. } => "git_dumb_http",
             Self::Unreachable { .. } => "git_unreachable",
             Self::Unauthorised { .. } | Self::Credential { .. } => "git_unauthorised",
             Self::NotFound { .. } => "git_not_found",
@@ -129,7 +137,7 @@ impl GitError {
     /// Converts an out-of-memory failure: a list that exceeds the memory limit has too many files.
     pub(crate) fn too_many(self, limit: u64) -> Self {
         match self {
-            Self::Failed { reason, .. } if reason.contains("ut of memory") => Self::TooManyFiles { limit },
+            Self::Failed { cause: Some(Cause::OutOfMemory), .. } => Self::TooManyFiles { limit },
             other => other,
         }
     }

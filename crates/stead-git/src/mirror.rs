@@ -28,10 +28,12 @@ use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 use crate::checkout::{Author, Checkout};
 use crate::command::Git;
 use crate::error::{GitError, disk};
+use crate::git_messages::Cause;
 use crate::local::Snapshot;
 use crate::mirror::maintenance::clear_left;
 use crate::mirror::remote_cache::RemoteCache;
 use crate::remote::credential::{Credential, Identity};
+use crate::remote::packet_trace::PacketTrace;
 use crate::remote::refs::Target;
 use crate::remote::{Purpose, Remote, Watch};
 
@@ -322,8 +324,9 @@ impl Mirrors {
         let mark = format!("refs/stead/{}/{}", depth.text(), target.commit);
         let mut refspecs = vec![format!("+{}:{mark}", target.commit)];
         refspecs.extend(target.branch.as_ref().map(|branch| format!("+{}:refs/heads/{branch}", target.commit)));
+        let trace = PacketTrace::new(self.directory())?;
         let fetched = remote.run_git("fetch", Purpose::Fetch, watch, |git| {
-            let git = git.on(mirror).setting("fetch.unpackLimit=1").args([
+            let git = trace.of(git).on(mirror).setting("fetch.unpackLimit=1").args([
                 "fetch",
                 "--no-tags",
                 "--no-write-fetch-head",
@@ -337,7 +340,13 @@ impl Mirrors {
             };
             git.args(["--end-of-options", remote.url()]).args(&refspecs)
         });
-        fetched.await.map_err(|error| missing(error, target))?;
+        let fetched = fetched.await;
+        // A host may list its branches with the smart protocol and then offer plain files.
+        if remote.is_http() && trace.is_empty()? && (has_loose_objects(mirror) || packs(mirror) != packs_before) {
+            discard(mirror)?;
+            return Err(remote.dumb());
+        }
+        fetched.map_err(|error| missing(error, target))?;
         fs::write(mirror.join("depth"), depth.text()).map_err(disk(mirror))?;
         let packs = packs(mirror);
         if let (true, [pack]) = (packs_before.is_empty(), packs.as_slice()) {
@@ -366,6 +375,19 @@ pub(crate) fn packs(mirror: &Path) -> Vec<String> {
     entries.filter_map(|entry| entry.file_name().to_str()?.strip_suffix(".pack").map(str::to_owned)).collect()
 }
 
+/// Returns true if a mirror has objects outside packs. A fetch with the smart protocol makes none.
+fn has_loose_objects(mirror: &Path) -> bool {
+    let entries = fs::read_dir(mirror.join("objects")).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().into_string().ok()).any(|name| name.len() == 2)
+}
+
+/// Removes a mirror with objects that git did not check. The next fetch makes it again.
+fn discard(mirror: &Path) -> Result<(), GitError> {
+    // Without HEAD the mirror is incomplete, also if the removal is interrupted.
+    fs::remove_file(mirror.join("HEAD")).map_err(disk(mirror))?;
+    fs::remove_dir_all(mirror).map_err(disk(mirror))
+}
+
 /// Returns true if a mirror has a commit with at least this much history. The fetch itself writes
 /// these refs once it is complete.
 pub(crate) fn has(mirror: &Path, commit: &str, wanted: Depth) -> bool {
@@ -378,7 +400,7 @@ pub(crate) fn has(mirror: &Path, commit: &str, wanted: Depth) -> bool {
 /// Converts the error for a commit that the remote does not have.
 fn missing(error: GitError, target: &Target) -> GitError {
     match error {
-        GitError::Failed { reason, .. } if reason.contains("not our ref") || reason.contains("no such remote ref") => {
+        GitError::Failed { cause: Some(Cause::MissingRef), .. } => {
             GitError::MissingRef { reference: target.commit.clone() }
         }
         other => other,

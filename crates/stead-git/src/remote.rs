@@ -1,6 +1,7 @@
 //! A git that talks to a remote: address, credential, timeouts, retries and error classification.
 
 pub(crate) mod credential;
+pub(crate) mod packet_trace;
 pub(crate) mod progress;
 pub(crate) mod refs;
 
@@ -15,6 +16,7 @@ use stead_core::repository::RepositoryUrl;
 use crate::blocking::blocking;
 use crate::command::{Git, GitFailure, reason};
 use crate::error::GitError;
+use crate::git_messages::{Cause, cause_of};
 use crate::local::{LocalRepository, Snapshot};
 use crate::mirror::Settings;
 use crate::remote::credential::{Credential, Lender, Password};
@@ -127,6 +129,11 @@ impl<'a> Remote<'a> {
     /// The error for a host whose answer is not git's protocol.
     pub(crate) fn not_git(&self) -> GitError {
         GitError::NotGit { host: self.host.clone(), reason: "its answer has no references".to_owned() }
+    }
+
+    /// The error for a host that offers the repository as plain files.
+    pub(crate) fn dumb(&self) -> GitError {
+        GitError::DumbHttp { host: self.host.clone() }
     }
 
     /// Runs a git that talks to this remote; `build` adds its arguments. Retries after failures
@@ -242,77 +249,29 @@ impl<'a> Remote<'a> {
     }
 
     fn failure(&self, doing: &'static str, messages: &str, offered: bool) -> GitError {
-        let (host, reason) = (self.host.clone(), reason(messages));
-        let has = |text: &str| messages.contains(text);
-        let any = |texts: &[&str]| texts.iter().any(|text| has(text));
-        if any(&[
-            "returned error: 301",
-            "returned error: 302",
-            "returned error: 303",
-            "returned error: 307",
-            "returned error: 308",
-        ]) {
-            return GitError::Redirected { reason };
+        let (host, reason, cause) = (self.host.clone(), reason(messages), cause_of(messages));
+        match cause {
+            Some(Cause::Redirected) => GitError::Redirected { reason },
+            Some(Cause::NotGit) => GitError::NotGit { host, reason },
+            Some(Cause::DumbHttp) => GitError::DumbHttp { host },
+            Some(Cause::HostKey) => {
+                let reason = format!("{reason}; put its key into {}", self.settings.known_hosts.display());
+                GitError::Unauthorised { host, reason }
+            }
+            Some(Cause::Unauthorised) => {
+                let hint = if offered {
+                    "the configured credential was offered"
+                } else {
+                    "no credential is configured for it"
+                };
+                GitError::Unauthorised { host, reason: format!("{reason}; {hint}") }
+            }
+            Some(Cause::NotFound) => GitError::NotFound { reason },
+            Some(Cause::Unreachable) => GitError::Unreachable { host, reason },
+            Some(Cause::MissingRef | Cause::OutOfMemory | Cause::FileTooLarge) | None => {
+                GitError::Failed { doing, reason, cause }
+            }
         }
-        if any(&["not valid: is this a git repository?", "text/html", "invalid content-type"]) {
-            return GitError::NotGit { host, reason };
-        }
-        let wrong_key = any(&["Host key verification failed", "host key is known", "REMOTE HOST IDENTIFICATION"]);
-        if wrong_key {
-            let reason = format!("{reason}; put its key into {}", self.settings.known_hosts.display());
-            return GitError::Unauthorised { host, reason };
-        }
-        let locked_out = [
-            "could not read Username",
-            "could not read Password",
-            "Authentication failed",
-            "Permission denied",
-            "error: 401",
-            "error: 403",
-        ];
-        if any(&locked_out) {
-            let hint =
-                if offered { "the configured credential was offered" } else { "no credential is configured for it" };
-            return GitError::Unauthorised { host, reason: format!("{reason}; {hint}") };
-        }
-        if any(&[
-            "not found",
-            "does not appear to be a git repository",
-            "does not exist",
-            "returned error: 404",
-            "returned error: 410",
-        ]) && !has("Could not resolve")
-        {
-            return GitError::NotFound { reason };
-        }
-        let passing = [
-            "Could not resolve",
-            "Failed to connect",
-            "Connection refused",
-            "Connection timed out",
-            "Connection reset",
-            "unable to connect",
-            "Operation timed out",
-            "Operation too slow",
-            "early EOF",
-            "unexpected disconnect",
-            "hung up unexpectedly",
-            "RPC failed",
-            "Empty reply",
-            "transfer closed",
-            "No route to host",
-            "Network is unreachable",
-            "returned error: 5",
-            "returned error: 429",
-            "Recv failure",
-            "SSL",
-            "Connection closed",
-            "Couldn't connect",
-        ];
-        if any(&passing) {
-            return GitError::Unreachable { host, reason };
-        }
-        GitError::Failed { doing, reason }
     }
 }
 

@@ -4,6 +4,7 @@
 //! promise documented on [`Provider`] or [`Workspace`]. The suite stops at the first violation.
 
 mod execs;
+mod pauses;
 mod stamps;
 
 use std::sync::Arc;
@@ -11,7 +12,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use stead_core::capability::FileStorage;
 use stead_core::command::CreateOrder;
-use stead_core::config::{ResourceLimits, ToolLimits};
+use stead_core::command::FileAccess;
+use stead_core::config::{CallLimits, ResourceLimits};
 use stead_core::env::Env;
 use stead_core::plan::Action;
 use stead_core::request::TaskContext;
@@ -54,6 +56,7 @@ pub async fn check(provider: &dyn Provider, first_bits: u128) -> Result<(), Viol
     suite.snapshots_put_back_what_they_kept().await?;
     suite.stamps_tell_every_change().await?;
     suite.execs_are_as_promised().await?;
+    suite.paused_boxes_keep_their_files().await?;
     suite.adopted_is_as_it_was().await
 }
 
@@ -151,8 +154,10 @@ impl Suite<'_> {
         hold(promise, workspace.git().is_some() == offered.contains(&ToolName::Git), "they disagree")?;
         let promise = "commands run in the box exactly if the capabilities say so";
         hold(promise, workspace.execs().is_some() == offered.contains(&ToolName::Bash), "they disagree")?;
-        // The engine implements `git`, which needs the mirrors. A box only runs its commands.
-        for tool in ToolName::ALL.iter().filter(|tool| **tool != ToolName::Git) {
+        // The engine implements `git`, which needs the mirrors, and the tools for execs. A box only
+        // runs their commands.
+        let engine = |tool: &&ToolName| matches!(tool, ToolName::Git | ToolName::BashOutput | ToolName::BashKill);
+        for tool in ToolName::ALL.iter().filter(|tool| !engine(tool)) {
             let done = call(&*workspace, *tool, json!({})).await;
             let unavailable = done.answer.error.is_some_and(|error| error.code == "tool_unavailable");
             let promise = "a tool is available exactly if the capabilities say so";
@@ -243,8 +248,9 @@ fn now() -> Timestamp {
 
 async fn call(workspace: &dyn Workspace, tool: ToolName, arguments: Value) -> ToolDone {
     let evaluator = stead_eval::Evaluator::beside_this_program();
-    let (call, limits) = (CallId::from_bits(1), ToolLimits::default());
-    let order = ToolOrder { call, tool, arguments, limits, now: now(), evaluator };
+    let (call, limits, files) = (CallId::from_bits(1), CallLimits::default(), FileAccess::ALL);
+    let session = stead_core::SessionId::from_bits(1);
+    let order = ToolOrder { call, session, tool, arguments, limits, files, now: now(), evaluator };
     workspace.call(order).await
 }
 

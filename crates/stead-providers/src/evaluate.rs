@@ -5,16 +5,19 @@
 //! them or none.
 
 use serde::Deserialize as _;
-use serde_json::json;
+use serde_json::{Value, json};
 use stead_api::tool::eval::{EvalParameters, FileWrite};
 use stead_api::tool::files;
-use stead_core::config::ToolLimits;
+use stead_core::command::{FileAccess, ToolAccess};
+use stead_core::config::CallLimits;
 use stead_core::event::{Answer, ToolFailure};
+use stead_core::tool::ToolName;
 use stead_eval::{
-    Ending, EvalError, EvalFileRead, EvalFileWrite, EvalFiles, EvalParams, Evaluation, FileRefusal, WriteMode,
+    EvalError, EvalFileRead, EvalFileWrite, EvalFiles, EvalParams, EvalResult, Evaluation, FileRefusal, WriteMode,
 };
+use stead_fs::budget::{Budget, json_size};
 use stead_fs::tools::{self, Call, FileTool};
-use stead_fs::{Change, Filesystem, FsError, MemoryFs, PathRules, WorkspacePath};
+use stead_fs::{Change, Filesystem, FsError, Limits, MemoryFs, PathRules, WorkspacePath};
 
 use crate::contract::workspace::{Done, ToolDone, ToolOrder};
 
@@ -24,7 +27,8 @@ pub(crate) const MOST_BYTES: u64 = 4 << 20;
 /// A working copy in memory, filled from the workspace on demand.
 pub(crate) struct WorkingCopy<F> {
     pub(crate) files: MemoryFs,
-    limits: stead_fs::Limits,
+    limits: Limits,
+    access: FileAccess,
     now_millis: i64,
     /// Copies the file at this path into the working copy if the workspace has it.
     fetch: F,
@@ -32,7 +36,8 @@ pub(crate) struct WorkingCopy<F> {
 
 impl<F: FnMut(&mut MemoryFs, &WorkspacePath) -> Result<(), FsError>> WorkingCopy<F> {
     pub(crate) fn new(files: MemoryFs, order: &ToolOrder, fetch: F) -> Self {
-        Self { files, limits: file_limits(&order.limits), now_millis: order.now.millis(), fetch }
+        let (limits, access) = (Limits::from(&order.limits), order.files);
+        Self { files, limits, access, now_millis: order.now.millis(), fetch }
     }
 
     fn fetch(&mut self, path: &str) -> Result<WorkspacePath, FileRefusal> {
@@ -47,6 +52,7 @@ impl<F: FnMut(&mut MemoryFs, &WorkspacePath) -> Result<(), FsError>> WorkingCopy
 
 impl<F: FnMut(&mut MemoryFs, &WorkspacePath) -> Result<(), FsError>> EvalFiles for WorkingCopy<F> {
     fn read(&mut self, path: &str) -> Result<String, FileRefusal> {
+        need(ToolName::Read, self.access.read)?;
         let path = self.fetch(path)?;
         let size = self.files.stat(&path).map_err(|error| missing(&path, &error))?.size;
         if size > MOST_BYTES {
@@ -58,22 +64,34 @@ impl<F: FnMut(&mut MemoryFs, &WorkspacePath) -> Result<(), FsError>> EvalFiles f
     }
 
     fn write(&mut self, path: &str, content: &str, mode: WriteMode) -> Result<(), FileRefusal> {
+        need(ToolName::Write, self.access.write)?;
         self.fetch(path)?;
         write(&mut self.files, path, content, mode, &self.limits, self.now_millis).map(drop)
     }
 }
 
+/// Refuses what the caller could not do with the tool itself.
+fn need(tool: ToolName, access: ToolAccess) -> Result<(), FileRefusal> {
+    let reason = match access {
+        ToolAccess::Allowed => return Ok(()),
+        ToolAccess::NotEnabled => "is not enabled for this agent type",
+        ToolAccess::NotInCatalog => "is not in the tool catalog",
+    };
+    // The worker raises PermissionError for this code.
+    Err(FileRefusal::new("tool_not_enabled", format!("The tool '{tool}' {reason}, and 'eval' needs it for this.")))
+}
+
 fn missing(path: &WorkspacePath, error: &FsError) -> FileRefusal {
     match error {
         FsError::NotFound { .. } => {
-            FileRefusal::new("not_found", format!("File does not exist in the workspace: {path}"))
+            FileRefusal::new("not_found", format!("File does not exist in the virtual filesystem: {path}"))
         }
         other => refusal(other),
     }
 }
 
 fn refusal(error: &FsError) -> FileRefusal {
-    FileRefusal::new(error.code(), error.sentence())
+    FileRefusal::new(error.code().as_str(), error.sentence())
 }
 
 /// Writes like the `write` tool, with the same limits and messages.
@@ -82,7 +100,7 @@ fn write(
     path: &str,
     content: &str,
     mode: WriteMode,
-    limits: &stead_fs::Limits,
+    limits: &Limits,
     now_millis: i64,
 ) -> Result<Vec<Change>, FileRefusal> {
     let arguments = json!({"path": path, "content": content, "mode": mode.as_str()});
@@ -98,12 +116,12 @@ pub(crate) fn write_again(
     files: &mut MemoryFs,
     writes: &[EvalFileWrite],
     order: &ToolOrder,
-) -> Result<Vec<Change>, EvalError> {
-    let (limits, now_millis) = (file_limits(&order.limits), order.now.millis());
+) -> Result<Vec<Change>, FileRefusal> {
+    let (limits, now_millis) = (Limits::from(&order.limits), order.now.millis());
     let mut changes = Vec::new();
     for EvalFileWrite { path, content, mode } in writes {
         let written = write(files, path, content, *mode, &limits, now_millis);
-        changes.extend(written.map_err(|refusal| EvalError::File { path: path.clone(), refusal })?);
+        changes.extend(written.map_err(|refusal| refusal.at(path))?);
     }
     Ok(changes)
 }
@@ -131,17 +149,18 @@ pub(crate) fn evaluate(order: &ToolOrder, copy: &mut dyn EvalFiles) -> Result<Ev
 
 /// Returns the answer for the agent. A failed evaluation has a result in addition to the error,
 /// because the result contains the traceback.
-pub(crate) fn answer(evaluated: Result<Evaluation, EvalError>) -> Answer {
+pub(crate) fn answer(evaluated: Result<Evaluation, EvalError>, limits: &CallLimits) -> Answer {
     match evaluated {
-        Ok(Evaluation { result, ending, message }) => {
-            let code = match ending {
-                Ending::Completed => None,
-                Ending::Raised => Some("evaluation_failed"),
-                Ending::TimedOut => Some("timed_out"),
-                Ending::OutOfMemory => Some("out_of_memory"),
-            };
-            let error = code.map(|code| ToolFailure { code: code.to_owned(), message: message.clone(), hint: None });
-            Answer { result: Some(json!(result)), error, message }
+        Ok(evaluation) => {
+            let code = evaluation.failure().map(str::to_owned);
+            let Evaluation { result, refused, mut message, .. } = evaluation;
+            let (result, cut) = fitted(result, limits);
+            if cut {
+                message.push_str(" The result is cut: write what you need to a file and read it.");
+            }
+            let hint = refused.and_then(|refusal| refusal.hint);
+            let error = code.map(|code| ToolFailure { code, message: message.clone(), hint });
+            Answer { result: Some(result), error, message }
         }
         Err(error) => {
             let message = match std::error::Error::source(&error) {
@@ -160,16 +179,48 @@ pub(crate) fn answer(evaluated: Result<Evaluation, EvalError>) -> Answer {
 }
 
 /// Returns the answer of an evaluation that changed nothing.
-pub(crate) fn unchanged(evaluated: Result<Evaluation, EvalError>) -> ToolDone {
-    ToolDone { answer: answer(evaluated), done: Done::nothing() }
+pub(crate) fn unchanged(evaluated: Result<Evaluation, EvalError>, limits: &CallLimits) -> ToolDone {
+    ToolDone { answer: answer(evaluated, limits), done: Done::nothing() }
 }
 
-pub(crate) fn file_limits(limits: &ToolLimits) -> stead_fs::Limits {
-    let number = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);
-    stead_fs::Limits {
-        write_chars: number(limits.write_chars),
-        path_depth: number(limits.path_depth),
-        segment_chars: number(limits.segment_chars),
-        ..stead_fs::Limits::default()
+/// Cuts a result to the output budget: its texts, then its variables and files. Returns true if
+/// something is missing.
+fn fitted(mut result: EvalResult, limits: &CallLimits) -> (Value, bool) {
+    let mut budget = Budget::new(&Limits::from(limits));
+    let mut cut = budget.text(&mut result.stdout) | budget.text(&mut result.stderr);
+    if let Some(value) = &mut result.value_repr {
+        cut |= budget.text(value);
+    }
+    let before = (result.globals.len(), result.reads.len(), result.writes.len());
+    result.reads.retain(|read| budget.take(json_size(read) + 1));
+    result.globals.retain(|name, value| budget.take(json_size(name) + json_size(value) + 2));
+    for write in &mut result.writes {
+        cut |= budget.text(&mut write.content);
+    }
+    result.writes.retain(|write| budget.take(json_size(&write.path) + 40));
+    cut |= before != (result.globals.len(), result.reads.len(), result.writes.len());
+    let mut result = json!(result);
+    if cut {
+        result["truncated"] = true.into();
+    }
+    (result, cut)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn empty_writes_take_their_part_of_the_answer() {
+        let write = |number: usize| EvalFileWrite {
+            path: format!("{number}.txt"),
+            content: String::new(),
+            mode: WriteMode::Create,
+        };
+        let result = EvalResult { writes: (0..1_000).map(write).collect(), ..EvalResult::default() };
+        let limits = CallLimits { output_bytes: 4_096, ..CallLimits::default() };
+        let (result, cut) = fitted(result, &limits);
+        assert!(cut && result["truncated"] == true);
+        assert!(json_size(&result) <= 4_096, "{}", json_size(&result));
     }
 }

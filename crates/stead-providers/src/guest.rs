@@ -5,7 +5,7 @@
 //! data. This module implements the workspace contract on top. The server never touches the files
 //! from outside by path: `stead-init` works on them inside the box.
 
-mod arguments;
+pub(crate) mod arguments;
 mod command;
 mod evaluate;
 mod execs;
@@ -15,16 +15,20 @@ mod mux_client;
 mod output_cache;
 mod reply;
 mod scratch;
+mod shell;
 pub(crate) mod tars;
 mod workspace;
 
 pub(crate) use guest_box::{Fill, GuestBox, HostMounts, Looked, MountOrder, stamp_of};
 pub(crate) use scratch::{Scratch, ScratchDirectory};
-pub(crate) use tars::{TarStore, patch_of, send};
+pub(crate) use tars::{TarStore, in_frame, patch_of, read_patch, send};
 pub(crate) use workspace::GuestWorkspace;
+
+use std::collections::BTreeMap;
 
 use stead_box::Held;
 use stead_core::capability::LimitKind;
+use stead_core::config::ResourceLimits;
 use stead_core::tool::ToolName;
 
 use crate::contract::error::ProviderError;
@@ -38,11 +42,28 @@ pub(crate) const TOOLS: &[ToolName] = &[
     ToolName::Glob,
     ToolName::Grep,
     ToolName::Rm,
+    ToolName::Move,
+    ToolName::Copy,
+    ToolName::Mkdir,
+    ToolName::Stat,
+    ToolName::MultiEdit,
     ToolName::Git,
     ToolName::Bash,
     ToolName::Python,
     ToolName::Eval,
+    ToolName::Shell,
+    ToolName::BashOutput,
+    ToolName::BashKill,
 ];
+
+/// Returns variables that tell programs how many processors the limit is worth: `nproc` and OpenMP
+/// read the first, Go the second. Without them these programs count the processors of the host,
+/// because a CPU limit does not change the affinity.
+pub(crate) fn processor_env(limits: &ResourceLimits) -> BTreeMap<String, String> {
+    let shown = stead_box::processors(limits.cpu.as_ref().map(|cpu| cpu.millis()));
+    let variables = ["OMP_NUM_THREADS", "GOMAXPROCS"].map(str::to_owned);
+    shown.into_iter().flat_map(|shown| variables.clone().map(|name| (name, shown.to_string()))).collect()
+}
 
 /// Runs blocking work on a thread for blocking calls.
 pub(crate) async fn off_thread<T: Send + 'static>(

@@ -18,6 +18,7 @@ mod podman;
 
 pub use contract::error::{OperateError, ProviderError};
 pub use contract::execs::{AtWork, ExecEnd, ExecError, Execs, Followed, Following, InputEnd, KnownExec, OutputStream};
+pub use guest::arguments::{Command as ShellCommand, bash as read_bash};
 pub use host_sources::{AllowedMode, AllowedMount, judge_host_paths};
 pub use memory::{MemoryProvider, RebuildError, rebuild};
 pub use native::{NativeConfig, NativeProvider};
@@ -36,6 +37,6 @@ pub use contract::provider::{
     WorkspaceUsage,
 };
 pub use contract::workspace::{
-    ActionOrder, BoxGit, Done, FileOrder, GitOrder, GitRan, OpenFile, Performed, Placement, PointOrder, Staged,
-    ToolDone, ToolOrder, Workspace,
+    ActionOrder, BoxGit, Captured, Done, FileOrder, GitOrder, GitRan, OpenFile, Performed, Placement, PointOrder,
+    Staged, ToolDone, ToolOrder, Workspace,
 };

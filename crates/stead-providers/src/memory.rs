@@ -20,6 +20,7 @@ use stead_core::WorkspaceId;
 use stead_core::capability::{FileStorage, LimitKind, ProviderCapabilities};
 use stead_core::command::CreateOrder;
 use stead_core::config::ProviderName;
+use stead_core::pause::PauseMode;
 use stead_core::policy::PolicyKind;
 use stead_core::registry::Side;
 use stead_core::tool::ToolName;
@@ -76,6 +77,11 @@ impl Provider for MemoryProvider {
                 ToolName::Glob,
                 ToolName::Grep,
                 ToolName::Rm,
+                ToolName::Move,
+                ToolName::Copy,
+                ToolName::Mkdir,
+                ToolName::Stat,
+                ToolName::MultiEdit,
                 ToolName::Eval,
             ],
             enforced_limits: vec![LimitKind::Disk],
@@ -108,6 +114,23 @@ impl Provider for MemoryProvider {
         Ok(())
     }
 
+    fn freezes(&self) -> Result<(), &'static str> {
+        Err("a memory workspace has no processes")
+    }
+
+    /// Drops the files, which are in the journal. Snapshots stay for clones.
+    async fn pause(&self, workspace: WorkspaceId, mode: PauseMode) -> Result<(), ProviderError> {
+        if mode == PauseMode::Freeze {
+            return Err(ProviderError::Unsupported { provider: ProviderName::Memory, action: "freeze" });
+        }
+        self.lock().remove(&workspace);
+        Ok(())
+    }
+
+    async fn thaw(&self, _: WorkspaceId) -> Result<(), ProviderError> {
+        Ok(())
+    }
+
     async fn list(&self) -> Result<Vec<WorkspaceId>, ProviderError> {
         Ok(self.lock().keys().copied().collect())
     }
@@ -122,5 +145,19 @@ impl Provider for MemoryProvider {
 
     fn disk_usage(&self) -> Option<&dyn DiskUsage> {
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn the_provider_has_every_tool_that_needs_no_box() {
+        let offered: BTreeSet<ToolName> = MemoryProvider::new().capabilities().tools.into_iter().collect();
+        let without_box = ToolName::ALL.iter().copied().filter(|tool| !tool.needs_box());
+        assert_eq!(offered, without_box.collect::<BTreeSet<_>>());
     }
 }

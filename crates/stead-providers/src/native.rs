@@ -17,6 +17,7 @@ use stead_core::box_facts::{Allowances, BoxFacts};
 use stead_core::capability::{FileStorage, LimitKind, ProviderCapabilities};
 use stead_core::command::CreateOrder;
 use stead_core::config::ProviderName;
+use stead_core::pause::PauseMode;
 use stead_core::policy::PolicyKind;
 use stead_core::registry::Side;
 
@@ -55,7 +56,7 @@ impl NativeProvider {
 
     fn overlay_box(&self, order: &CreateOrder) -> OverlayBox {
         let (workspaces, state) = (self.workspaces.clone(), self.workspaces.state(order.workspace));
-        let started_anew = state.lock().is_ok_and(|state| state.running.is_none());
+        let started_anew = state.lock().is_ok_and(|state| state.running.is_none()).into();
         let asked = [
             (order.limits.cpu.is_some(), LimitKind::Cpu),
             (order.limits.memory.is_some(), LimitKind::Memory),
@@ -135,6 +136,39 @@ impl Provider for NativeProvider {
     async fn remove(&self, workspace: WorkspaceId) -> Result<(), ProviderError> {
         let workspaces = self.workspaces.clone();
         off_thread(move || workspaces.remove(workspace)).await
+    }
+
+    fn freezes(&self) -> Result<(), &'static str> {
+        if stead_box::can_freeze() { Ok(()) } else { Err("this host gives the server no control groups of version 2") }
+    }
+
+    async fn pause(&self, workspace: WorkspaceId, mode: PauseMode) -> Result<(), ProviderError> {
+        let workspaces = self.workspaces.clone();
+        off_thread(move || match mode {
+            PauseMode::Stop => {
+                workspaces.stop_with(workspace, |directory, volume| Ok(stead_box::stop(directory, volume)?))
+            }
+            PauseMode::Freeze => {
+                let directory = workspaces.directories.directory(workspace);
+                match RunningBox::find(&directory) {
+                    // No box runs, for example after a snapshot. The next one starts after the
+                    // resume.
+                    Err(BoxError::Gone { .. }) => Ok(()),
+                    found => Ok(found.and_then(|_| stead_box::freeze(&directory))?),
+                }
+            }
+        })
+        .await
+    }
+
+    async fn thaw(&self, workspace: WorkspaceId) -> Result<(), ProviderError> {
+        let workspaces = self.workspaces.clone();
+        off_thread(move || match stead_box::thaw(&workspaces.directories.directory(workspace)) {
+            // The box has ended, for example with the host. A new one starts over its files.
+            Err(BoxError::Gone { .. }) => Ok(()),
+            thawed => Ok(thawed?),
+        })
+        .await
     }
 
     async fn list(&self) -> Result<Vec<WorkspaceId>, ProviderError> {

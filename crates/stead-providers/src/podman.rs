@@ -30,6 +30,7 @@ use stead_core::box_facts::{Allowances, BoxFacts};
 use stead_core::capability::{FileStorage, ProviderCapabilities};
 use stead_core::command::CreateOrder;
 use stead_core::config::ProviderName;
+use stead_core::pause::PauseMode;
 use stead_core::policy::PolicyKind;
 use stead_core::registry::Side;
 use stead_fs::ContentHash;
@@ -151,7 +152,10 @@ impl PodmanProvider {
     fn workspace(&self, order: &CreateOrder, record: &Record, taken: Taken) -> Arc<dyn Workspace> {
         let (id, started_anew) = (order.workspace, taken == Taken::Started);
         if record.overlay {
-            return Arc::new(GuestWorkspace::new(OverlayBox { started_anew, ..self.overlay_box(order, record) }));
+            return Arc::new(GuestWorkspace::new(OverlayBox {
+                started_anew: started_anew.into(),
+                ..self.overlay_box(order, record)
+            }));
         }
         let (records, made) = (self.podman.records.clone(), self.made(record));
         let enforced_limits = limit_kinds(record.held);
@@ -169,7 +173,7 @@ impl PodmanProvider {
             boxes: self.boxes.clone(),
             promised: limit_kinds(record.held),
             made: self.made(record),
-            started_anew: false,
+            started_anew: false.into(),
         }
     }
 
@@ -210,7 +214,7 @@ impl PodmanProvider {
     /// Finds an image in Podman's own storage.
     async fn own_image(&self, reference: &str, order: &CreateOrder) -> Result<Image, ProviderError> {
         let Some(digest) = &order.image_digest else { return image::find(&self.podman.client, reference).await };
-        let gone = || image::missing(reference, &format!("the source of this clone had {digest}, which is gone"));
+        let gone = || image::missing(reference, &format!("the clone's source uses {digest}, which no longer exists"));
         self.pinned_image(reference, digest).await?.ok_or_else(gone)
     }
 
@@ -355,6 +359,28 @@ impl Provider for PodmanProvider {
         off_thread(move || podman.sweep(workspace)).await?;
         self.podman.abandoned.watch();
         self.images.release(&workspace.to_string())
+    }
+
+    fn freezes(&self) -> Result<(), &'static str> {
+        // gVisor's own pause does not go through Podman.
+        if self.podman.is_of_this_kernel() { Ok(()) } else { Err("the container runtime has a kernel of its own") }
+    }
+
+    async fn pause(&self, workspace: WorkspaceId, mode: PauseMode) -> Result<(), ProviderError> {
+        let record = self.podman.records.record(workspace)?;
+        if mode == PauseMode::Freeze {
+            return self.podman.freeze(&record.container).await;
+        }
+        // Remove the container before taking the workspace's lock, whose holder may be waiting for
+        // this box.
+        self.podman.remove_container(&record.container).await?;
+        let boxes = self.boxes.clone();
+        off_thread(move || boxes.stop(workspace)).await
+    }
+
+    async fn thaw(&self, workspace: WorkspaceId) -> Result<(), ProviderError> {
+        let record = self.podman.records.record(workspace)?;
+        self.podman.thaw(&record.container).await
     }
 
     async fn list(&self) -> Result<Vec<WorkspaceId>, ProviderError> {

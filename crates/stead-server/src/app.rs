@@ -5,10 +5,11 @@ use std::sync::Arc;
 use stead_engine::Engine;
 use tokio::sync::watch;
 
+use crate::auth::denials::Denials;
 use crate::config::ServerConfig;
 use crate::idempotency_keys::KeysInProgress;
 use crate::metrics::Metrics;
-use crate::quota::Quotas;
+use crate::quota::{Quotas, Rates};
 use crate::respond::stream_turns::StreamTurns;
 
 #[derive(Clone)]
@@ -16,8 +17,10 @@ pub(crate) struct App {
     pub(crate) engine: Engine,
     pub(crate) config: Arc<ServerConfig>,
     pub(crate) idempotency_keys: KeysInProgress,
+    pub(crate) denials: Denials,
     pub(crate) metrics: Metrics,
     pub(crate) quotas: Quotas,
+    pub(crate) rates: Rates,
     pub(crate) stream_turns: StreamTurns,
     /// Becomes true once, when the server starts to shut down.
     pub(crate) stopping: watch::Receiver<bool>,

@@ -3,7 +3,7 @@
 //! A request passes through `router.rs` (the route table), a handler in `routes/` and one call of
 //! the engine. The handler parses the request and converts the result to its API type. Only
 //! `problem.rs` maps errors to responses, and all have one form. `auth.rs` checks tokens, `host.rs`
-//! checks `Host` and `Origin`, and `quota.rs` limits concurrent requests. `serve.rs` and
+//! checks `Host` and `Origin`, and `quota.rs` limits requests. `serve.rs` and
 //! `listener/` own sockets and timeouts. `extract/` parses requests, and `respond/` builds
 //! responses that are more than one JSON value.
 //!

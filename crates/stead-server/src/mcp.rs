@@ -11,11 +11,13 @@ mod catalog;
 mod changes;
 mod chosen;
 mod line;
+mod notifications;
 mod owner;
 mod plain_errors;
 mod prompts;
 mod resources;
 mod set_digest;
+mod subscriptions;
 mod text;
 mod throttle;
 
@@ -27,10 +29,10 @@ use axum::Router;
 use axum::middleware::from_fn_with_state;
 use axum::routing::get;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, ErrorData, GetPromptRequestParams, GetPromptResponse, Implementation,
-    ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
-    ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig,
-    SubscriptionFilter,
+    CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, ErrorCode, ErrorData, GetPromptRequestParams,
+    GetPromptResponse, Implementation, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
+    ListToolsResult, PaginatedRequestParams, ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse,
+    ServerCapabilities, ServerConfig, SubscribeRequestParams, SubscriptionFilter, UnsubscribeRequestParams,
 };
 use rmcp::service::{NotificationContext, RequestContext, RoleServer, SubscriptionContext};
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
@@ -38,6 +40,8 @@ use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, Stream
 
 use crate::app::App;
 use chosen::{Caller, Chosen};
+use notifications::LogLevel;
+use subscriptions::Subscriptions;
 
 const INSTRUCTIONS: &str = "The tools work on one Stead session: a workspace whose files are under /workspace. \
     Every call is recorded, and a refused call says why. \
@@ -49,6 +53,22 @@ static REVISIONS: &[ProtocolVersion] = &[
     ProtocolVersion::V_2025_11_25,
     ProtocolVersion::V_2025_06_18,
     ProtocolVersion::V_2025_03_26,
+];
+
+/// Methods that this server has and whose parameters can be wrong.
+const METHODS_WITH_PARAMETERS: &[&str] = &[
+    "initialize",
+    "completion/complete",
+    "logging/setLevel",
+    "prompts/get",
+    "prompts/list",
+    "resources/list",
+    "resources/read",
+    "resources/subscribe",
+    "resources/templates/list",
+    "resources/unsubscribe",
+    "tools/call",
+    "tools/list",
 ];
 
 /// Time for which a client that lost its connection can fetch the response of a call again. The
@@ -68,8 +88,9 @@ pub(crate) fn router(app: &App) -> Router<App> {
         .disable_allowed_origins()
         .with_sse_keep_alive(Some(app.config.heartbeat))
         .with_max_request_body_bytes(app.config.max_tool_body_bytes);
-    let door = Door { app: app.clone(), caller: None, throttle: None };
-    let service = StreamableHttpService::new(move || Ok(door.clone()), sessions, config.clone());
+    let served = app.clone();
+    let service =
+        StreamableHttpService::new(move || Ok(McpSession::new(&served, None, None)), sessions, config.clone());
     stop_with(app, config.cancellation_token);
     let lines = Router::new().route("/mcp/line", get(line::upgrade)).with_state(line::Lines::new(app.clone()));
     Router::new().route_service("/mcp", service).layer(from_fn_with_state(owners, owner::check)).merge(lines)
@@ -89,15 +110,26 @@ fn stop_with(app: &App, token: tokio_util::sync::CancellationToken) {
 /// boxes its future. The library moves a future as large as the largest one through many stack
 /// frames, and an engine future is large enough to overflow a thread's stack.
 #[derive(Clone)]
-struct Door {
+struct McpSession {
     app: App,
     /// The caller of a `/mcp/line` connection. Over HTTP each request identifies its caller.
     caller: Option<Caller>,
     /// Limits the concurrent messages of a `/mcp/line` connection.
     throttle: Option<Arc<throttle::Throttle>>,
+    log_level: LogLevel,
+    subscriptions: Subscriptions,
 }
 
-impl rmcp::ServerHandler for Door {
+impl McpSession {
+    /// Creates the handler of one MCP session.
+    fn new(app: &App, caller: Option<Caller>, throttle: Option<Arc<throttle::Throttle>>) -> Self {
+        let (log_level, subscriptions) = (LogLevel::default(), Subscriptions::default());
+        Self { app: app.clone(), caller, throttle, log_level, subscriptions }
+    }
+}
+
+#[expect(deprecated, reason = "clients of older protocol versions set a log level and subscribe this way")]
+impl rmcp::ServerHandler for McpSession {
     fn get_info(&self) -> ServerConfig {
         let capabilities = ServerCapabilities::builder()
             .enable_tools()
@@ -105,6 +137,8 @@ impl rmcp::ServerHandler for Door {
             .enable_prompts()
             .enable_prompts_list_changed()
             .enable_resources()
+            .enable_resources_subscribe()
+            .enable_logging()
             .build();
         let own = Implementation::new("stead", env!("CARGO_PKG_VERSION")).with_title("Stead");
         ServerConfig::new(capabilities).with_server_info(own).with_instructions(INSTRUCTIONS)
@@ -147,7 +181,7 @@ impl rmcp::ServerHandler for Door {
         context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
         let chosen = Chosen::of(self, &context.extensions)?;
-        Box::pin(prompts::get(&chosen, &request.name)).await.map(GetPromptResponse::from)
+        Box::pin(prompts::get(&chosen, &request.name, request.arguments)).await.map(GetPromptResponse::from)
     }
 
     async fn list_resources(
@@ -162,9 +196,10 @@ impl rmcp::ServerHandler for Door {
     async fn list_resource_templates(
         &self,
         _: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        Ok(ListResourceTemplatesResult::with_all_items(resources::templates()))
+        let chosen = Chosen::of(self, &context.extensions)?;
+        Ok(ListResourceTemplatesResult::with_all_items(Box::pin(resources::templates(&chosen)).await?))
     }
 
     async fn read_resource(
@@ -174,6 +209,48 @@ impl rmcp::ServerHandler for Door {
     ) -> Result<ReadResourceResponse, ErrorData> {
         let chosen = Chosen::of(self, &context.extensions)?;
         Box::pin(resources::read(&chosen, &request.uri)).await.map(ReadResourceResponse::from)
+    }
+
+    async fn set_level(
+        &self,
+        request: rmcp::model::SetLevelRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        Chosen::of(self, &context.extensions)?.log_level.set(request.level);
+        Ok(())
+    }
+
+    async fn subscribe(
+        &self,
+        request: SubscribeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let chosen = Chosen::of(self, &context.extensions)?;
+        Box::pin(self.subscriptions.add(&chosen, request.uri)).await
+    }
+
+    async fn unsubscribe(
+        &self,
+        request: UnsubscribeRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.subscriptions.remove(&request.uri);
+        Ok(())
+    }
+
+    /// Responds to a request whose parameters the library could not read. It hands such a request
+    /// on as one with an unknown method.
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        let method = request.method;
+        if METHODS_WITH_PARAMETERS.contains(&method.as_str()) {
+            let message = format!("Invalid params: the parameters of {method} are missing or have the wrong form");
+            return Err(ErrorData::invalid_params(message, None));
+        }
+        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, method, None))
     }
 
     /// Starts change notifications for a client of an older protocol version, on the client's own
@@ -187,12 +264,16 @@ impl rmcp::ServerHandler for Door {
         }
     }
 
-    fn accepted_subscription_filter(&self, _: &SubscriptionFilter) -> Option<SubscriptionFilter> {
-        Some(SubscriptionFilter::builder().tools_list_changed().prompts_list_changed().build())
+    fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        let resources = requested.resource_subscriptions.iter().flatten();
+        let filter = SubscriptionFilter::builder().tools_list_changed().prompts_list_changed();
+        Some(filter.resource_subscriptions(resources).build())
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        let chosen = Chosen::of(self, &context.request_context().extensions)?;
+        let mut chosen = Chosen::of(self, &context.request_context().extensions)?;
+        // Each such request has subscriptions of its own.
+        chosen.subscriptions = Subscriptions::default();
         Box::pin(changes::follow(&chosen, &context)).await;
         Ok(())
     }

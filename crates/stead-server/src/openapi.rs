@@ -16,7 +16,16 @@ use crate::router;
 use stead_api::schema;
 
 /// Operations whose handlers take an absent body for an empty object.
-const OPTIONAL_BODIES: &[&str] = &["start_run", "start_step", "complete_run", "fail_run", "cancel_run"];
+const OPTIONAL_BODIES: &[&str] = &[
+    "start_run",
+    "start_step",
+    "complete_run",
+    "fail_run",
+    "cancel_run",
+    "session_token",
+    "rotate_token",
+    "pause_session",
+];
 
 /// Returns the OpenAPI document. It needs no running server.
 pub fn openapi() -> Value {
@@ -185,7 +194,7 @@ fn describe(path: &str, parameter: &mut Value) {
         "name" => "Name of the content.",
         "v" => "Version of the content.",
         "path" if path.starts_with("/api/v1/content") => "Path of the file in the content.",
-        "path" => "Path below the workspace's root; slashes stay as they are.",
+        "path" => "Path below the workspace's root; slashes need no percent-encoding.",
         "Range" => "Part of the bytes to return, such as `bytes=0-1023`.",
         "If-Range" => "Hash of the version that `Range` refers to. For another version the whole file is returned.",
         "If-Match" => "Hash that the file must have, in quotes. Otherwise the response is 412.",

@@ -16,17 +16,22 @@ use http::{HeaderValue, StatusCode};
 use serde_json::json;
 use stead_api::Parameters;
 pub(crate) use stead_api::problem::{Code, MEDIA_TYPE};
+use stead_core::admission::{Quantity, QuotaExceeded, Scope};
 use stead_core::content::fault::Stage;
 use stead_core::content::{Fault, Refusal, SyncFault};
 use stead_core::parse::{FieldError, Invalid};
-use stead_core::{Rejection, Resource};
+use stead_core::tool::ToolName;
+use stead_core::{Rejection, Resource, Status};
 use stead_engine::OpError;
-use stead_fs::FsError;
 use stead_fs::archive::ArchiveError;
+use stead_fs::{ErrorCode, FsError};
 use stead_providers::{ExecError, ImageError, OperateError};
 use stead_store::{BlobError, StoreError};
 
 use crate::extract::upload;
+
+/// Seconds after which a client should retry if it needs another session to end.
+const WAIT_FOR_AN_END: u32 = 5;
 
 /// A problem together with the data for its response headers.
 #[derive(Debug, Clone)]
@@ -67,6 +72,19 @@ impl Problem {
         self.about(Parameters { limit: Some(limit), ..Parameters::default() })
     }
 
+    /// Returns a problem for a request that a quota refuses.
+    pub(crate) fn exceeding(exceeded: &QuotaExceeded) -> Self {
+        let code = if exceeded.quantity == Quantity::Disk { Code::DiskQuotaExceeded } else { Code::QuotaExceeded };
+        Self::new(code, exceeded.to_string())
+            .about(Parameters::exceeding(exceeded))
+            .hint("`stead project quota PROJECT` shows the quotas and what is in use")
+    }
+
+    /// Sets the header only if the request could succeed later.
+    pub(crate) fn retry_if_helpful(self, exceeded: &QuotaExceeded, seconds: u32) -> Self {
+        if exceeded.requested <= exceeded.allowed { self.retry_after(seconds) } else { self }
+    }
+
     fn errors(mut self, errors: Vec<FieldError>) -> Self {
         self.body.errors = errors.into_iter().map(Into::into).collect();
         self
@@ -89,7 +107,7 @@ impl Problem {
     }
 
     /// Adds the error in the form in which the model receives tool results.
-    pub(crate) fn telling_model(mut self, call_id: Option<&str>, name: &str) -> Self {
+    pub(crate) fn with_tool_result(mut self, call_id: Option<&str>, name: &str) -> Self {
         let result = json!({"call_id": call_id, "name": name, "is_error": true, "content": self.body.detail});
         self.body.tool_result = Some(Box::new(result));
         self
@@ -117,12 +135,34 @@ impl From<OpError> for Problem {
             OpError::NoEvent { seq, .. } => {
                 Self::new(Code::NotFound, text).about(Parameters::of(Resource::Event, seq.to_string()))
             }
+            OpError::OfPlatform { what, id } => Self::new(Code::Forbidden, text).about(Parameters::of(what, id)),
+            OpError::Forbidden { .. } => Self::new(Code::Forbidden, text),
+            OpError::UnknownRole { .. } => Self::new(Code::SemanticMismatch, text),
+            OpError::TooManyTokens { .. } => Self::new(Code::Conflict, text)
+                .hint("revoke tokens that nobody uses; `stead token ls` shows the last use"),
             OpError::Exists { what, id } => Self::new(Code::Conflict, text).about(Parameters::of(what, id)),
+            OpError::PauseFailed { .. } => Self::new(Code::Unavailable, text).hint("see the session's events"),
+            OpError::ProjectDeleting { id } | OpError::ProjectDeleted { id } => {
+                Self::new(Code::Conflict, text).about(Parameters::of(Resource::Project, id))
+            }
             OpError::InUse { .. } => Self::new(Code::Conflict, text).hint("close its sessions first"),
+            OpError::Quota(exceeded) => Self::exceeding(&exceeded).retry_if_helpful(&exceeded, WAIT_FOR_AN_END),
+            OpError::HostMemory { used, requested, allowed, .. } => {
+                let (scope, quantity) = (Scope::Host, Quantity::Memory);
+                let exceeded = QuotaExceeded { scope, quantity, used, requested, allowed };
+                let limit = Some(allowed);
+                Self::new(Code::Capacity, text)
+                    .about(Parameters { limit, ..Parameters::exceeding(&exceeded) })
+                    .hint("close a session, or give the agent type a smaller memory limit")
+                    .retry_if_helpful(&exceeded, WAIT_FOR_AN_END)
+            }
+            OpError::CreationsFull { .. } => Self::new(Code::TooManyRequests, text)
+                .hint("wait for answers before you create more sessions")
+                .retry_after(1),
             OpError::Full { max } => Self::new(Code::Capacity, text)
-                .limit(max.into())
+                .limit(max)
                 .hint("close a session, or try again later")
-                .retry_after(5),
+                .retry_after(WAIT_FOR_AN_END),
             OpError::Busy { .. } => Self::new(Code::TooManyRequests, text)
                 .hint("wait for an answer, or end a command that runs")
                 .retry_after(1),
@@ -130,13 +170,13 @@ impl From<OpError> for Problem {
                 Self::new(Code::IdempotencyMismatch, text).hint("use a new key for a new request")
             }
             OpError::Untracked => Self::new(Code::Untracked, text)
-                .hint("rewind.points 'layers' in the workspace config records it, of sessions made after"),
+                .hint("set rewind.points to 'layers' in the workspace config; it applies to new sessions"),
             OpError::Undigested { .. } => Self::new(Code::Unavailable, text),
             OpError::Contended => Self::new(Code::Unavailable, text).retry_after(1),
             OpError::ShuttingDown => Self::new(Code::Unavailable, text).retry_after(5),
             OpError::Panicked => Self::new(Code::Internal, text),
             OpError::HeadMismatch { .. } => {
-                Self::new(Code::Conflict, text).hint("read the newest version, bring your change over, push again")
+                Self::new(Code::Conflict, text).hint("apply your change to the newest version and push again")
             }
             OpError::InvalidContent { faults } => faulty(text, faults),
             OpError::Content(SyncFault { stage: Stage::Resolve, .. }) => Self::new(Code::NotFound, text),
@@ -153,15 +193,16 @@ impl From<OpError> for Problem {
             // confidential.
             OpError::Corrupt { .. } => {
                 log(&error);
-                Self::new(Code::Internal, text).hint("stead verify tells what is wrong with the journal")
+                Self::new(Code::Internal, text).hint("`stead verify` shows what is wrong with the journal")
             }
             OpError::JournalFull { limit } => Self::new(Code::JournalFull, text).limit(limit),
-            OpError::Export { ref source } if source.code() != "io" => {
+            OpError::Export { ref source } if source.code() != ErrorCode::Io => {
                 Self::new(Code::Conflict, format!("{text}: {source}"))
             }
             OpError::CorruptDocument { .. }
             | OpError::MissingBlob { .. }
             | OpError::Export { .. }
+            | OpError::Randomness { .. }
             | OpError::Spool { .. }
             | OpError::Blob(_) => Self::internal(&error),
         }
@@ -179,8 +220,13 @@ impl From<Rejection> for Problem {
             Rejection::MountRefused { .. } => Code::MountRefused,
             Rejection::BundleRefused { .. } | Rejection::BundleMissing { .. } => Code::BundleRefused,
             Rejection::HostImage { .. } => Code::BaseImageRefused,
+            Rejection::LimitRequired { .. } => Code::LimitRequired,
             Rejection::NoWorkspace { .. } => Code::NoWorkspace,
             Rejection::NotActive { .. } => Code::SessionNotActive,
+            Rejection::CallInProgress => Code::CallsUnderWay,
+            Rejection::CannotPause { .. } | Rejection::InvalidEnd { .. } | Rejection::MetadataTooLarge { .. } => {
+                Code::SemanticMismatch
+            }
             Rejection::ToolNotEnabled { .. } => Code::ToolNotEnabled,
             Rejection::NoCheckpoint(_) => Code::NoPoint,
             Rejection::NoSnapshot { .. } | Rejection::NoExec { .. } | Rejection::NoEvent { .. } => Code::NotFound,
@@ -197,6 +243,11 @@ impl From<Rejection> for Problem {
                 let message = "no provider of this server can give a box network access".to_owned();
                 Self::new(code, text).errors(vec![FieldError { field, message }])
             }
+            Rejection::LimitRequired { scope, quantity } => Self::new(code, text).about(Parameters {
+                scope: Some(scope.to_string()),
+                quantity: Some(quantity),
+                ..Parameters::default()
+            }),
             Rejection::ProviderNotConfigured { .. } => {
                 Self::new(code, text).hint("GET /providers lists the providers of this server")
             }
@@ -207,13 +258,23 @@ impl From<Rejection> for Problem {
                 .about(Parameters::of(Resource::Blob, digest))
                 .hint("upload it first: POST /api/v1/blobs"),
             Rejection::NoCheckpoint(_) => Self::new(code, text).hint(
-                "GET /sessions/{id}/rewind lists what is kept; rewind.points in the workspace config says what is",
+                "GET /sessions/{id}/rewind lists the checkpoints; rewind.points in the workspace config selects them",
             ),
             Rejection::NotActive { status } => {
-                Self::new(code, text).about(Parameters { session_status: Some(status), ..Parameters::default() })
+                let parameters = Parameters { session_status: Some(status), ..Parameters::default() };
+                let problem = Self::new(code, text).about(parameters);
+                match status {
+                    Status::Paused => problem.hint("resume it first: POST /api/v1/sessions/{id}/resume"),
+                    _ => problem,
+                }
             }
+            Rejection::CallInProgress => Self::new(code, text).hint("wait for its end, or pause with mode 'stop'"),
             Rejection::ToolNotEnabled { tool } => {
-                Self::new(code, text).about(Parameters { tool: Some(tool), ..Parameters::default() })
+                let problem = Self::new(code, text).about(Parameters { tool: Some(tool), ..Parameters::default() });
+                match enabling(tool) {
+                    Some(hint) => problem.hint(&hint),
+                    None => problem,
+                }
             }
             Rejection::TooLarge { limit, .. } => Self::new(code, text).limit(limit),
             Rejection::NoSnapshot { snapshot } => {
@@ -226,6 +287,14 @@ impl From<Rejection> for Problem {
             _ => Self::new(code, text),
         }
     }
+}
+
+/// Names the tools that would enable a tool that the agent type does not name.
+fn enabling(tool: ToolName) -> Option<String> {
+    let sets = tool.enabled_by().iter();
+    let sets: Vec<String> =
+        sets.map(|tools| tools.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ")).collect();
+    (!sets.is_empty()).then(|| format!("an agent type enables it by its own name, or by {}", sets.join(", or by ")))
 }
 
 fn content_code(refusal: &Refusal) -> Code {
@@ -244,6 +313,7 @@ fn content_code(refusal: &Refusal) -> Code {
         Refusal::UnknownToolCatalog { .. } => Code::UnknownToolCatalog,
         Refusal::NoContent => Code::NoContent,
         Refusal::ToolNotVisible { .. } => Code::ToolNotVisible,
+        Refusal::CatalogFixed { .. } => Code::Forbidden,
         Refusal::ToolNotBound { .. } => Code::ToolNotBound,
         Refusal::ToolNotAllowed { .. } => Code::ToolNotAllowed,
         Refusal::InvalidArguments { .. } => Code::InvalidArguments,
@@ -268,20 +338,36 @@ impl From<OperateError> for Problem {
     fn from(error: OperateError) -> Self {
         let code = match error.code() {
             _ if matches!(error, OperateError::Fs(FsError::Path(_))) => Code::InvalidRequest,
-            "stale" => Code::Stale,
-            "present" => Code::Present,
-            "not_found" | "no_snapshot" => Code::NotFound,
-            archive if archive.starts_with("archive_") => Code::ArchiveRefused,
-            "io" => return Self::internal(&error),
-            "permission_denied" => Code::PermissionDenied,
-            "read_only" => Code::ReadOnly,
-            "changed" => Code::Changed,
-            "no_space" | "no_room" => Code::DiskLimit,
-            "host_directory" => Code::HostDirectory,
-            "unreachable" | "interrupted" => {
+            ErrorCode::Stale => Code::Stale,
+            ErrorCode::Present => Code::Present,
+            ErrorCode::NotFound | ErrorCode::NoSnapshot => Code::NotFound,
+            ErrorCode::ArchiveAmbiguous
+            | ErrorCode::ArchiveDamaged
+            | ErrorCode::ArchiveEscapes
+            | ErrorCode::ArchiveConflict
+            | ErrorCode::ArchiveUnsupported
+            | ErrorCode::ArchiveTooLarge => Code::ArchiveRefused,
+            ErrorCode::Io => return Self::internal(&error),
+            ErrorCode::PermissionDenied => Code::PermissionDenied,
+            ErrorCode::ReadOnly => Code::ReadOnly,
+            ErrorCode::Changed => Code::Changed,
+            ErrorCode::NoSpace | ErrorCode::NoRoom => Code::DiskLimit,
+            ErrorCode::HostDirectory => Code::HostDirectory,
+            ErrorCode::Unreachable | ErrorCode::Interrupted => {
                 return Self::new(Code::Unavailable, error.to_string()).hint("see the session's events").retry_after(1);
             }
-            _ => Code::Conflict,
+            ErrorCode::Exists
+            | ErrorCode::IsDirectory
+            | ErrorCode::NotDirectory
+            | ErrorCode::NotEmpty
+            | ErrorCode::Escapes
+            | ErrorCode::LinkLoop
+            | ErrorCode::SpecialFile
+            | ErrorCode::TooLarge
+            | ErrorCode::InvalidArgument
+            | ErrorCode::FileError
+            | ErrorCode::Unsupported
+            | ErrorCode::DigestMismatch => Code::Conflict,
         };
         let mut problem = Self::new(code, error.to_string());
         problem.body.current = match error {
@@ -328,7 +414,7 @@ impl From<ImageError> for Problem {
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
         match &error {
-            StoreError::Unavailable { .. } if error.is_full() => {
+            StoreError::Full { .. } => {
                 log(&error);
                 Self::full()
             }
@@ -343,7 +429,7 @@ impl From<StoreError> for Problem {
             StoreError::OutcomeUnknown { .. } => {
                 log(&error);
                 Self::new(Code::Unavailable, error.to_string())
-                    .hint("look whether it happened before you try again, or use an Idempotency-Key")
+                    .hint("check whether it happened before you try again, or use an Idempotency-Key")
             }
             StoreError::Query { .. } | StoreError::Corrupt { .. } | StoreError::CutOff { .. } => Self::internal(&error),
         }
@@ -358,14 +444,14 @@ impl Problem {
         if is_full(error) {
             return Self::full();
         }
-        Self::new(Code::Internal, "something went wrong in the server; its log says what")
+        Self::new(Code::Internal, "the server failed; its log has the details")
     }
 }
 
 impl Problem {
     fn full() -> Self {
-        Self::new(Code::InsufficientStorage, "the server's disk is full, so this was not kept; nothing of it is left there")
-            .hint("make room on the disk of STEAD_HOME (stead usage says what takes it; stead gc removes what nothing needs while no server runs) and try again")
+        Self::new(Code::InsufficientStorage, "the server's disk is full; nothing of this request was stored")
+            .hint("free space on the disk of STEAD_HOME and try again; `stead usage` shows disk usage, `stead gc` removes unused data while no server runs")
     }
 }
 
@@ -438,7 +524,7 @@ pub(crate) async fn shape(request: Request, next: Next) -> Response {
                 .hint("the Allow header lists the methods of this path")
         }
         status if status.is_client_error() => Problem::new(Code::InvalidRequest, "the request cannot be read"),
-        _ => Problem::new(Code::Internal, "something went wrong in the server; its log says what"),
+        _ => Problem::new(Code::Internal, "the server failed; its log has the details"),
     };
     let mut shaped = problem.into_response();
     if let Some(methods) = response.headers().get(ALLOW) {
@@ -451,5 +537,5 @@ pub(crate) async fn shape(request: Request, next: Next) -> Response {
 pub(crate) fn panicked(cause: Box<dyn Any + Send>) -> Response {
     let text = cause.downcast_ref::<String>().map(String::as_str).or_else(|| cause.downcast_ref::<&str>().copied());
     tracing::error!(panic = text.unwrap_or("without a text"), "a handler panicked");
-    Problem::new(Code::Internal, "something went wrong in the server; its log says what").into_response()
+    Problem::new(Code::Internal, "the server failed; its log has the details").into_response()
 }

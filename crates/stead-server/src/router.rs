@@ -11,9 +11,12 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::app::App;
-use crate::routes::sessions::{self, clones, diff, digests, events, execs, files, prompts, rewind, runs, snapshots};
+use crate::routes::sessions::{
+    self, clones, diff, digests, events, execs, files, lifecycle, prompts, rewind, runs, snapshots,
+};
 use crate::routes::{
-    agent_types, audit, blobs, content, health, images, platform, pool, projects, providers, tools, usage,
+    agent_types, audit, blobs, content, health, images, platform, pool, projects, providers, quotas, tokens, tools,
+    usage,
 };
 use crate::{auth, host, mcp, openapi, problem, quota, request_log};
 
@@ -33,8 +36,16 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(agent_types::create, agent_types::list))
         .routes(routes!(agent_types::show, agent_types::delete))
         .routes(routes!(agent_types::workspace_config, agent_types::set_workspace_config))
-        .routes(routes!(projects::show, projects::set))
+        .routes(routes!(projects::list))
+        .routes(routes!(projects::show, projects::set, projects::delete))
+        .routes(routes!(quotas::show, quotas::set))
+        .routes(routes!(quotas::usage))
         .routes(routes!(platform::show, platform::set))
+        .routes(routes!(tokens::whoami))
+        .routes(routes!(tokens::create, tokens::list))
+        .routes(routes!(tokens::show, tokens::revoke))
+        .routes(routes!(tokens::rotate))
+        .routes(routes!(tokens::explain))
         .routes(routes!(tools::list))
         .routes(routes!(providers::list))
         .routes(routes!(pool::list))
@@ -43,7 +54,9 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(usage::show))
         .routes(routes!(sessions::create, sessions::list))
         .routes(routes!(sessions::plan))
-        .routes(routes!(sessions::show, sessions::close))
+        .routes(routes!(sessions::show, sessions::close, lifecycle::update))
+        .routes(routes!(lifecycle::pause))
+        .routes(routes!(lifecycle::resume))
         .routes(routes!(events::read, events::create))
         .routes(routes!(sessions::state))
         .routes(routes!(usage::of_session))
@@ -67,6 +80,7 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(execs::create, execs::list))
         .routes(routes!(execs::show, execs::kill))
         .routes(routes!(execs::stream))
+        .routes(routes!(execs::output))
         .routes(routes!(execs::stdin))
         .routes(routes!(execs::signal))
         .routes(routes!(execs::resize))

@@ -12,6 +12,8 @@ pub(crate) mod platform;
 pub(crate) mod pool;
 pub(crate) mod projects;
 pub(crate) mod providers;
+pub(crate) mod quotas;
 pub(crate) mod sessions;
+pub(crate) mod tokens;
 pub(crate) mod tools;
 pub(crate) mod usage;

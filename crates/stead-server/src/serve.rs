@@ -15,12 +15,13 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::app::App;
+use crate::auth::denials::Denials;
 use crate::config::ServerConfig;
 use crate::idempotency_keys::KeysInProgress;
 use crate::listener::connection;
 use crate::listener::connections::Connections;
 use crate::metrics::Metrics;
-use crate::quota::Quotas;
+use crate::quota::{Quotas, Rates};
 use crate::respond::stream_turns::StreamTurns;
 use crate::router;
 
@@ -41,9 +42,11 @@ pub async fn serve(
     let app = App {
         engine,
         quotas: Quotas::new(&config),
+        rates: Rates::default(),
         stream_turns: StreamTurns::default(),
         config: Arc::new(config),
         idempotency_keys: KeysInProgress::default(),
+        denials: Denials::default(),
         metrics: Metrics::install(),
         stopping: stopping.clone(),
     };

@@ -8,8 +8,9 @@ mod operator;
 pub(crate) mod run;
 pub(crate) mod session;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use stead_api::Event;
+use stead_core::Actor;
 use stead_store::StoredEvent;
 
 /// Converts an engine value into its API type. The server defines neither type, so it cannot
@@ -51,4 +52,18 @@ impl IntoWire for &StoredEvent {
         };
         Event { seq: self.seq, at: self.at, kind: self.kind.clone(), fields, hash: self.hash.to_string() }
     }
+}
+
+/// Converts an event for a reader. An agent sees no values of environment variables, which only the
+/// first event has.
+pub(crate) fn shown_event(stored: &StoredEvent, reader: &Actor) -> Event {
+    let mut event = stored.into_wire();
+    if matches!(reader, Actor::Session { .. }) && event.kind == "SessionCreated" {
+        let spec = match event.known() {
+            Some(stead_core::Event::SessionCreated { spec, .. }) => json!(spec.for_agent()),
+            _ => Value::Null,
+        };
+        event.fields.insert("spec".to_owned(), spec);
+    }
+    event
 }

@@ -41,7 +41,9 @@ impl FromStr for Database {
             // machine.
             let path = path.strip_prefix("//").unwrap_or(path);
             if path.is_empty() || path.contains(['?', '\0']) || path == ":memory:" {
-                return Err(InvalidDatabase { reason: "sqlite: wants the path of a file and no parameters" });
+                return Err(InvalidDatabase {
+                    reason: "sqlite: must be followed by the path of a file, without parameters",
+                });
             }
             return Ok(Self::Sqlite(PathBuf::from(path)));
         }

@@ -1,9 +1,9 @@
 //! Errors of the database, by what a caller can do about them.
 //!
-//! There are three kinds. The database cannot be reached now (`Unavailable`, `Closed`). It did not
-//! confirm a commit (`OutcomeUnknown`). The data or this program is wrong (`Query`, `Corrupt`).
-//! Refusals of one operation, such as a conflict or a reached limit, are in that operation's own
-//! error. No sqlx type is public.
+//! There are three kinds. The database cannot be written now (`Full`, `Unavailable`, `Closed`). It
+//! did not confirm a commit (`OutcomeUnknown`). The data or this program is wrong (`Query`,
+//! `Corrupt`). Refusals of one operation, such as a conflict or a reached limit, are in that
+//! operation's own error. No sqlx type is public.
 
 use std::path::PathBuf;
 
@@ -12,8 +12,15 @@ pub type BoxedSource = Box<dyn std::error::Error + Send + Sync + 'static>;
 
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// Nothing was written. Retry later: the disk is full, the connection is lost, or the database
-    /// was locked for too long.
+    /// Nothing was written, because the database has no room.
+    #[error("the database is full while trying to {doing}")]
+    Full {
+        doing: &'static str,
+        #[source]
+        source: BoxedSource,
+    },
+    /// Nothing was written. Retry later: the connection is lost, or the database was locked for too
+    /// long.
     #[error("the database is unavailable while trying to {doing}")]
     Unavailable {
         doing: &'static str,
@@ -99,16 +106,10 @@ impl StoreError {
             sqlx::Error::ColumnDecode { .. } | sqlx::Error::Decode(_) | sqlx::Error::ColumnNotFound(_) => {
                 Self::Corrupt { what: "row", source: error.into() }
             }
+            sqlx::Error::Database(cause) if is_full(cause.as_ref()) => Self::Full { doing, source: error.into() },
             sqlx::Error::Database(cause) if !is_outage(cause.as_ref()) => Self::Query { doing, source: error.into() },
             _ => Self::Unavailable { doing, source: error.into() },
         }
-    }
-
-    /// Returns true if the database has no room to write.
-    pub fn is_full(&self) -> bool {
-        // Matches SQLite's message, because callers that share a lost transaction get the cause as
-        // text.
-        matches!(self, Self::Unavailable { source, .. } if source.to_string().contains("database or disk is full"))
     }
 
     pub(crate) fn corrupt(what: &'static str, source: impl Into<BoxedSource>) -> Self {
@@ -116,15 +117,33 @@ impl StoreError {
     }
 }
 
+/// The class of an SQLite error: the low byte of its extended result code. `None` for another
+/// database.
+fn sqlite_class(error: &dyn sqlx::error::DatabaseError) -> Option<i32> {
+    error.try_downcast_ref::<sqlx::sqlite::SqliteError>()?;
+    Some(error.code().unwrap_or_default().parse::<i32>().map_or(0, |code| code & 0xff))
+}
+
+/// Returns true if the database has no room to write.
+fn is_full(error: &dyn sqlx::error::DatabaseError) -> bool {
+    /// The class FULL of SQLite.
+    const SQLITE_FULL: i32 = 13;
+    /// The SQLSTATE `disk_full` of PostgreSQL.
+    const DISK_FULL: &str = "53100";
+    match sqlite_class(error) {
+        Some(class) => class == SQLITE_FULL,
+        None => error.code().as_deref() == Some(DISK_FULL),
+    }
+}
+
 /// Returns true if the error concerns the database as a whole and not the statement.
 fn is_outage(error: &dyn sqlx::error::DatabaseError) -> bool {
-    let code = error.code().unwrap_or_default();
-    if error.try_downcast_ref::<sqlx::sqlite::SqliteError>().is_some() {
-        // The low byte of an extended result code is its class: PERM, BUSY, LOCKED, NOMEM,
-        // READONLY, INTERRUPT, IOERR, CORRUPT, FULL, CANTOPEN, PROTOCOL, NOTADB.
-        let class = code.parse::<i32>().map_or(0, |code| code & 0xff);
+    if let Some(class) = sqlite_class(error) {
+        // PERM, BUSY, LOCKED, NOMEM, READONLY, INTERRUPT, IOERR, CORRUPT, FULL, CANTOPEN, PROTOCOL,
+        // NOTADB.
         return matches!(class, 3 | 5 | 6 | 7 | 8 | 9 | 10 | 11 | 13 | 14 | 15 | 26);
     }
+    let code = error.code().unwrap_or_default();
     // SQLSTATE classes: connection exception, transaction rollback, insufficient resources,
     // operator intervention, system error. Also a server that became read-only (a failover), and an
     // unavailable lock.

@@ -2,5 +2,7 @@
 
 pub mod chain;
 pub(crate) mod commit;
+pub(crate) mod reservations;
+pub(crate) mod search;
 pub(crate) mod session;
 pub(crate) mod verify;

@@ -6,6 +6,7 @@
 //! older than the ledger gets a row for each existing record (`begin.rs`).
 //! `docs/reference/journal.md` is the normative description.
 
+mod audit_projects;
 mod begin;
 mod check;
 mod entry;

@@ -29,7 +29,9 @@ pub use database::{Database, InvalidDatabase};
 pub use error::{BoxedSource, OpenError, StoreError};
 pub use journal::chain;
 pub use journal::chain::{BreakReason, ChainBreak, ChainCheck, Hash, InvalidHash, StoredEvent};
-pub use journal::commit::{Admission, Commit, CommitError, Committed, Head, IdempotencyClaim, NewEvent};
+pub use journal::commit::{Commit, CommitError, Committed, Head, IdempotencyClaim, NewEvent};
+pub use journal::reservations::Admission;
+pub use journal::search::{SearchTerm, SessionTerms};
 pub use journal::session::{SessionQuery, SessionRow};
 pub use journal::verify::ChainVerdict;
 pub use ledger::{

@@ -2,16 +2,19 @@
 //!
 //! A write whose future is dropped may still happen, because it was queued. Read again to find out.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use stead_core::{SessionId, Timestamp};
+use stead_core::admission::Amounts;
+use stead_core::identity::Tenant;
+use stead_core::{ContentHash, Name, SessionId, Timestamp, TokenId};
 use tokio::sync::OnceCell;
 
 use crate::blobs::garbage::{self, ReferIfUnchanged};
 use crate::blobs::references::{self, Age, Cause, Holder, References, Referring};
+use crate::blobs::uploads::{self, ForgetUploads, RecordUpload};
 use crate::blobs::{BlobError, Blobs, StoredBlob, Upload};
 use crate::database::Database;
 use crate::database::backend::Backend;
@@ -23,6 +26,8 @@ use crate::database::sql::values;
 use crate::error::{OpenError, StoreError};
 use crate::journal::chain::{Hash, StoredEvent};
 use crate::journal::commit::{Commit, CommitError, Committed};
+use crate::journal::reservations;
+use crate::journal::search::{SessionTerms, WriteTerms};
 use crate::journal::session::{self, SessionQuery, SessionRow};
 use crate::journal::verify::{self, ChainVerdict};
 use crate::ledger::{self, Anchor, Continuity, LedgerReport, PublicKey, Seal, Sealer, WriteSeal};
@@ -31,6 +36,7 @@ use crate::tables::content::{ContentPush, PushError};
 use crate::tables::document::{self, DeleteDocument, Document, DocumentKind, DocumentWrite, WriteError};
 use crate::tables::idempotency::{self, ForgetBefore, IdempotencyKey, IdempotencyRow};
 use crate::tables::setting::SettingOrInsert;
+use crate::tables::token_use::{self, RecordTokenUses};
 
 /// A handle to the database and the blobs. All clones share the connections.
 #[derive(Debug, Clone)]
@@ -186,7 +192,7 @@ impl Store {
         references::held_by(&mut self.backend.reader().await?.conn(), holder).await
     }
 
-    pub(crate) async fn has_setting(&self, key: &str) -> Result<bool, StoreError> {
+    pub async fn has_setting(&self, key: &str) -> Result<bool, StoreError> {
         let sql = "SELECT value FROM settings WHERE key = $1";
         let row: Option<(String,)> =
             self.backend.reader().await?.conn().optional("read a setting", sql, values![key]).await?;
@@ -198,6 +204,12 @@ impl Store {
         session::events(&mut self.backend.reader().await?.conn(), session, after, limit).await
     }
 
+    /// The reserved amounts of the scopes from `from` up to `until`, by the text of the scope.
+    /// `until` is not included.
+    pub async fn reserved(&self, from: &str, until: &str) -> Result<BTreeMap<String, Amounts>, StoreError> {
+        reservations::between(&mut self.backend.reader().await?.conn(), from, until).await
+    }
+
     pub async fn head(&self, session: SessionId) -> Result<Option<SessionRow>, StoreError> {
         session::head(&mut self.backend.reader().await?.conn(), session).await
     }
@@ -205,6 +217,16 @@ impl Store {
     /// Newest first, because ids sort by creation.
     pub async fn sessions(&self, query: SessionQuery) -> Result<Vec<SessionRow>, StoreError> {
         session::list(&mut self.backend.reader().await?.conn(), &query).await
+    }
+
+    /// The live sessions of a project, oldest first.
+    pub async fn live_sessions_of(&self, project: &str) -> Result<Vec<SessionRow>, StoreError> {
+        session::live_of(&mut self.backend.reader().await?.conn(), project).await
+    }
+
+    /// Replaces the terms of sessions.
+    pub async fn write_terms(&self, terms: Vec<(SessionId, SessionTerms)>) -> Result<(), StoreError> {
+        self.backend.write(WriteTerms(terms)).await
     }
 
     /// The number of sessions in each status that occurs.
@@ -241,6 +263,43 @@ impl Store {
         document::list(&mut self.backend.reader().await?.conn(), kind, after, limit).await
     }
 
+    /// Documents of one tenant with names after `after`, sorted.
+    pub async fn documents_of(
+        &self,
+        kind: DocumentKind,
+        tenant: &Tenant,
+        after: Option<&Name>,
+        limit: u32,
+    ) -> Result<Vec<Document>, StoreError> {
+        document::list_of(&mut self.backend.reader().await?.conn(), kind, tenant, after, limit).await
+    }
+
+    /// Records that tokens were used. An older time than the recorded one changes nothing.
+    pub async fn record_token_uses(&self, uses: Vec<(TokenId, Timestamp)>) -> Result<(), StoreError> {
+        self.backend.write(RecordTokenUses(uses)).await
+    }
+
+    /// The last recorded use of each token.
+    pub async fn token_uses(&self) -> Result<Vec<(TokenId, Timestamp)>, StoreError> {
+        let rows = token_use::all(&mut self.backend.reader().await?.conn()).await?;
+        let read = |(token, at): (String, i64)| Some((token.parse().ok()?, Timestamp::from_millis(at)));
+        Ok(rows.into_iter().filter_map(read).collect())
+    }
+
+    /// Records that a project uploaded a blob.
+    pub async fn record_upload(&self, project: Name, hash: ContentHash) -> Result<(), StoreError> {
+        self.backend.write(RecordUpload { project, hash }).await
+    }
+
+    pub async fn forget_uploads(&self, project: &str) -> Result<(), StoreError> {
+        self.backend.write(ForgetUploads(project.to_owned())).await
+    }
+
+    /// Returns true if the project uploaded the blob.
+    pub async fn uploaded(&self, project: &Name, hash: &ContentHash) -> Result<bool, StoreError> {
+        uploads::uploaded(&mut self.backend.reader().await?.conn(), project, hash).await
+    }
+
     pub async fn write_document(&self, write: DocumentWrite) -> Result<Document, WriteError> {
         let holder = Holder::Document { kind: write.kind.as_str(), id: write.id.clone() };
         let body = write.body.clone();
@@ -254,8 +313,13 @@ impl Store {
         id: &str,
         audit: Vec<AuditEntry>,
     ) -> Result<bool, StoreError> {
-        let holder = Holder::Document { kind: kind.as_str(), id: id.to_owned() };
-        self.write_naming(holder, "", DeleteDocument { kind, id: id.to_owned(), audit }).await
+        let holder = match kind {
+            // The versions of content hold their blobs together.
+            DocumentKind::Content => Holder::Content { name: id.to_owned() },
+            _ => Holder::Document { kind: kind.as_str(), id: id.to_owned() },
+        };
+        let references = References { holder, named: references::Named::new(), cause: Cause::Deleted };
+        self.backend.write(Referring { write: DeleteDocument { kind, id: id.to_owned(), audit }, references }).await
     }
 
     /// Adds a version of content and returns its number.

@@ -6,3 +6,4 @@ pub(crate) mod content;
 pub(crate) mod document;
 pub(crate) mod idempotency;
 pub(crate) mod setting;
+pub(crate) mod token_use;

@@ -32,6 +32,8 @@ pub enum Fault {
     Busy(usize),
     /// Delays the last bytes of a pack until the fault changes.
     Held,
+    /// Offers the repositories as plain files.
+    Dumb,
 }
 
 #[derive(Debug, Clone)]
@@ -254,7 +256,7 @@ fn answer(mut stream: TcpStream, root: &Path, behaviour: &Mutex<Behaviour>) -> s
             std::thread::sleep(Duration::from_secs(120));
             return Ok(());
         }
-        Fault::None | Fault::Cut(_) | Fault::Held | Fault::Busy(0) => {}
+        Fault::None | Fault::Cut(_) | Fault::Held | Fault::Dumb | Fault::Busy(0) => {}
     }
     if refused {
         // This server repeats the credentials. The tests check that they appear nowhere.
@@ -288,6 +290,8 @@ fn answer(mut stream: TcpStream, root: &Path, behaviour: &Mutex<Behaviour>) -> s
     if is_pack {
         behaviour.lock().unwrap().requests[number].wants_pack = true;
     }
+    // The query names the smart service. Without it git's program offers plain files.
+    let query = if fault == Fault::Dumb { "" } else { query };
     let mut backend = Backend::start(root, &method, path, query, &headers, body)?;
     stream.write_all(backend.head()?.as_bytes())?;
     match fault {

@@ -8,7 +8,7 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::print_stderr,
-    reason = "a panic is how a test fails, and its log is what it leaves"
+    reason = "a panic is how a test fails, and a failed test prints its log"
 )]
 
 mod client;

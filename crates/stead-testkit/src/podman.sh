@@ -4,6 +4,8 @@ set -eu
 trap '' INT TERM
 directory=$(mktemp -d "${TMPDIR:-/tmp}/stead-podman.XXXXXX")
 mkdir "$directory/store" "$directory/run" "$directory/tmp" "$directory/images"
+# conmon writes a file named oom into its working directory.
+cd "$directory"
 cat > "$directory/containers.conf" <<END
 [containers]
 default_ulimits = ["nofile=1024:1024", "nproc=1024:1024"]

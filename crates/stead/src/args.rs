@@ -16,7 +16,7 @@ Environment: STEAD_HOME, STEAD_URL, STEAD_TOKEN, STEAD_LISTEN, STEAD_DATABASE_UR
 Exit codes: 0 ok, 1 refused or failed, 2 usage, 3 a session that started without its workspace;
   run and exec: the command's own code, 125 if Stead failed, 127 if the command cannot be started";
 
-/// Workspaces for agents: policy resolved, provisioned, and every step in a journal
+/// Isolated, governed workspaces for AI agents, with a journal of every step
 #[derive(Debug, Parser)]
 #[command(name = "stead", version, after_help = AFTER_HELP, propagate_version = false)]
 pub(crate) struct Args {

@@ -13,7 +13,7 @@ use stead_api::Exec;
 use stead_api::exec::{ExecFailure, ExecRequest, Input, Pty, ResizeRequest};
 use stead_api::request::Whole;
 use stead_core::env::Env;
-use stead_core::exec::{ExecStatus, FullBuffer};
+use stead_core::exec::{ExecFailureCode, ExecStatus, FullBuffer};
 
 use crate::client::{Client, ExecNews, exec_path, follow_exec, segment, stdin_body};
 use crate::failure::Failure;
@@ -115,7 +115,9 @@ fn stay(client: Arc<Client>, session: &str, exec: &str, mode: Mode, show: Show) 
     });
     match followed {
         _ if detached.load(Ordering::Relaxed) => Ok(Ended::Detached),
-        Ok(()) => finished.map(Ended::Finished).ok_or_else(|| Failure::new("the end of the command is not known")),
+        Ok(()) => {
+            finished.map(Ended::Finished).ok_or_else(|| Failure::new("the exit status of the command is unknown"))
+        }
         Err(failure) => Err(failure),
     }
 }
@@ -136,14 +138,14 @@ fn without_exit_code(status: ExecStatus, error: Option<&ExecFailure>) -> Failure
         ExecStatus::Failed => Failure::new(format!("the command could not be started: {why}")),
         _ => Failure::new(format!("the command was interrupted: {why}")),
     };
-    let code = error.map(|error| error.code.as_str());
+    let code = error.map(|error| error.code);
     let failure = match code {
-        Some(code) => failure.coded(code, None),
+        Some(code) => failure.coded(code.as_str(), None),
         None => failure,
     };
     // A command that cannot be started ends with 127, as in a shell. A full box is not the
     // command's fault, so it does not.
-    let started = status != ExecStatus::Failed || code == Some("resource_exhausted");
+    let started = status != ExecStatus::Failed || code == Some(ExecFailureCode::ResourceExhausted);
     if started { failure } else { failure.not_started() }
 }
 

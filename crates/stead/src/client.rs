@@ -99,8 +99,22 @@ impl Client {
         self.json(self.request("PUT", path), Some(bytes(body)), ANSWER)
     }
 
+    pub(crate) fn patch<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T, ClientError> {
+        self.json(self.request("PATCH", path), Some(bytes(body)), ANSWER)
+    }
+
     pub(crate) fn post<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T, ClientError> {
         self.json(self.request("POST", path), Some(bytes(body)), ANSWER)
+    }
+
+    /// A POST whose answer the server may delay for `wait`.
+    pub(crate) fn post_for<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+        wait: Duration,
+    ) -> Result<T, ClientError> {
+        self.json(self.request("POST", path), Some(bytes(body)), ANSWER + wait)
     }
 
     /// A POST without a body.
@@ -265,7 +279,7 @@ impl From<ClientError> for Failure {
                 failure.coded("unreachable", None).hint("start one with `stead up` or `stead serve`, or set STEAD_URL")
             }
             ClientError::Lost { .. } => {
-                failure.coded("connection_lost", None).hint("look whether it happened before you try again")
+                failure.coded("connection_lost", None).hint("check whether it happened before you try again")
             }
             ClientError::Stranger { status, .. } => failure.coded("not_stead", Some(status)).hint("check STEAD_URL"),
             ClientError::Refused(problem) => (*problem).into(),

@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::failure::suggest::meant;
 
 use agent_content::{apply_content, content, digest, prompt, runs, sync};
-use configuration::{agent_type, image, plan, platform, pool, project, providers, token};
+use configuration::{agent_type, image, plan, platform, pool, project, providers, token, whoami};
 use execution::{eval, exec, mcp, run, shell, tool, tools};
 use files::{apply, blob, cp, diff, export, restore, rewind, snapshot};
 use program::{completions, man, openapi, version, welcome};
@@ -23,7 +23,7 @@ use sessions::{blame, events, replay, session, state};
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// Start a server with an example agent type and say what to do next
+    /// Start a server with an example agent type and print the next steps
     Up(up::Up),
     /// Run the server in the foreground
     Serve(serve::Serve),
@@ -42,7 +42,7 @@ pub(crate) enum Command {
     /// List every tool with its parameters
     Tools(tools::Tools),
     Eval(eval::Eval),
-    /// Run a command in a session's box
+    /// Run a command in a session's box, or list, read and end execs
     Exec(exec::Exec),
     /// Open a shell in a session's box
     Shell(shell::Shell),
@@ -64,7 +64,7 @@ pub(crate) enum Command {
     Blame(blame::Blame),
     /// Serve a session to an agent over the Model Context Protocol, or configure the agent
     Mcp(mcp::Mcp),
-    /// Show, generate or set the digest of a workspace
+    /// Show, generate or set the digest: a description of the workspace for agents
     Digest(digest::Digest),
     /// Show the prompt sections that describe the workspace to an agent
     Prompt(prompt::Prompt),
@@ -95,9 +95,9 @@ pub(crate) enum Command {
     /// Start runs, take steps and call tools as a run's model would
     #[command(subcommand)]
     Runs(runs::RunsCommand),
-    /// Show the state a session's journal folds to
+    /// Show a session's state, computed from its journal
     State(state::State),
-    /// Replay a session's journal: verify it, show a past state, or decide it again
+    /// Replay a session's journal: verify it, show a past state, or try other settings
     Replay(replay::Replay),
     /// Verify the journals and the stored blobs directly on disk
     Verify(verify::Verify),
@@ -107,13 +107,18 @@ pub(crate) enum Command {
     Audit(audit::Audit),
     /// List the providers with their health and capabilities
     Providers(providers::Providers),
-    /// List the warm pool
+    /// List the warm pools: boxes that are kept started for agent types
     Pool(pool::Pool),
     /// Show disk usage
     Usage(usage::Usage),
-    /// Show or create tokens
+    /// Create, list, rotate and revoke tokens
     #[command(subcommand)]
     Token(token::TokenCommand),
+    /// Show whose token the command line uses, and what it may do
+    Whoami(whoami::WhoamiCommand),
+    /// Explain decisions of the server
+    #[command(subcommand)]
+    Explain(whoami::ExplainCommand),
     /// Show the server that this command line uses, and its health
     Status(status::Status),
     /// Report what works on this machine, what does not, and how to fix it
@@ -143,9 +148,11 @@ fn dispatch(command: Command, context: &Context) -> Result<(), Failure> {
         Command::Serve(command) => command.run(context),
         Command::Stop(command) => command.run(context),
         Command::Run(command) => command.run(context).map_err(Failure::outside_command),
-        Command::Exec(command) => command.run(context).map_err(Failure::outside_command),
+        Command::Exec(command) => command.run(context),
         Command::Shell(command) => command.run(context),
         Command::Session(command) => command.run(context),
+        Command::Whoami(command) => command.run(context),
+        Command::Explain(command) => command.run(context),
         Command::Events(command) => command.run(context),
         Command::Tool(command) => command.run(context),
         Command::Tools(command) => command.run(context),

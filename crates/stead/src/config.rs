@@ -76,6 +76,7 @@ pub(crate) struct Config {
     default_pids: Option<Setting>,
     default_provider: Option<Setting>,
     max_concurrent: Option<Setting>,
+    memory_overcommit: Option<Setting>,
     max_upload: Option<Setting>,
     blob_grace_seconds: Option<Setting>,
     limits: LimitKeys,
@@ -137,6 +138,11 @@ impl Config {
                 "WORKSPACE_MAX_CONCURRENT",
                 "workspace_max_concurrent",
                 file.workspace_max_concurrent.map(|number| number.to_string()),
+            )?,
+            memory_overcommit: merged(
+                "STEAD_MEMORY_OVERCOMMIT",
+                "memory_overcommit",
+                file.memory_overcommit.map(|factor| factor.to_string()),
             )?,
             max_upload: merged("STEAD_MAX_UPLOAD", "max_upload", file.max_upload)?,
             blob_grace_seconds: merged(

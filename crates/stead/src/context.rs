@@ -16,7 +16,8 @@ impl Context {
         Ok(Self { config, out: Output::new(form) })
     }
 
-    /// The server that runs on this home, unless the user named another one.
+    /// Returns a client for the server that the user named, else for the one that runs on this home
+    /// now: after a restart it may have another address. Returns `None` if there is neither.
     pub(crate) fn moved_server(&self) -> Option<Client> {
         self.config.has_known_server().then(|| self.client().ok()).flatten()
     }

@@ -6,6 +6,7 @@
 
 pub(crate) mod continuity;
 mod descriptor_limit;
+mod host_memory;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -13,7 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use stead_core::Timestamp;
-use stead_engine::{Engine, Settings};
+use stead_engine::{BoxMemory, Engine, Settings};
 use stead_git::{Mirrors, Retention};
 use stead_providers::{
     Images, LayerStore, MemoryProvider, NativeConfig, NativeProvider, PodmanConfig, PodmanProvider, Providers,
@@ -129,7 +130,8 @@ impl Server {
             let engine = Engine::start(store, ownership, providers, settings).await;
             Ok::<_, Failure>((listener, engine.map_err(|error| Failure::from_error(&error))?))
         })?;
-        let address = listener.local_addr().map_err(|error| Failure::new("cannot tell the address").because(&error))?;
+        let address =
+            listener.local_addr().map_err(|error| Failure::new("cannot read the listen address").because(&error))?;
         let running = RunningServer { url: url(address), pid: std::process::id(), started_at: now().to_string() };
         let (stop, stopped) = oneshot::channel();
         let server_config = server_config(settings, &token);
@@ -211,14 +213,14 @@ fn end(
     home.withdraw(&lock);
     runtime.shutdown_timeout(LAST_THREADS);
     drop(lock);
-    ended.unwrap_or_else(|error| Err(Failure::new("the server ended badly").because(&error)))
+    ended.unwrap_or_else(|error| Err(Failure::new("the server ended with an error").because(&error)))
 }
 
 /// Takes ownership of the database, or fails if another server has it.
 async fn own(store: &Store, home: &Home) -> Result<Ownership, Failure> {
     let owned = store.own(&holder(home)).await.map_err(|error| Failure::from_error(&error))?;
     owned.ok_or_else(|| {
-        Failure::new("another Stead server works on this database")
+        Failure::new("another Stead server uses this database")
             .hint("use that one, stop it first, or set STEAD_DATABASE_URL to another database")
     })
 }
@@ -280,6 +282,14 @@ fn engine_settings(
         default_provider: settings.default_provider,
         default_limits: settings.default_limits.clone(),
         max_sessions: settings.max_sessions,
+        box_memory: settings.memory_overcommit.and_then(|overcommit| {
+            let host_bytes = host_memory::bytes();
+            if host_bytes.is_none() {
+                tracing::warn!("the host's memory cannot be read, so memory_overcommit has no effect");
+            }
+            Some(BoxMemory { host_bytes: host_bytes?, overcommit })
+        }),
+        concurrent_creations: settings.limits.creations.unwrap_or(defaults.concurrent_creations),
         calls_per_session: settings.limits.calls_per_session.unwrap_or(defaults.calls_per_session),
         mirrors: Some(mirrors),
         images: Some(images),

@@ -38,13 +38,14 @@ impl Home {
     pub(crate) fn locate(flag: Option<&Path>, environment: Environment<'_>) -> Result<Self, Failure> {
         let variable = |name: &str| environment(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let path = match flag.map(Path::to_owned).or_else(|| variable("STEAD_HOME")) {
-            Some(path) => std::path::absolute(&path)
-                .map_err(|error| Failure::new(format!("cannot tell where {} is", path.display())).because(&error))?,
+            Some(path) => std::path::absolute(&path).map_err(|error| {
+                Failure::new(format!("cannot make the path {} absolute", path.display())).because(&error)
+            })?,
             None => {
                 let data = variable("XDG_DATA_HOME").filter(|path| path.is_absolute());
                 let data = data.or_else(|| variable("HOME").map(|home| home.join(".local/share")));
                 data.ok_or_else(|| {
-                    Failure::new("cannot tell where to keep things: HOME is not set").hint("set STEAD_HOME")
+                    Failure::new("cannot choose the home directory of Stead: HOME is not set").hint("set STEAD_HOME")
                 })?
                 .join("stead")
             }

@@ -195,7 +195,7 @@ pub(crate) fn failure(failure: &Failure, form: Form) {
         print_message(&format!("  because {}", lines_of(cause)));
     }
     if let Some(hint) = &failure.hint {
-        print_message(&format!("{} {}", paint(HINT, "hint:"), line_of(hint)));
+        print_message(&format!("{} {}", paint(HINT, "hint:"), lines_of(hint)));
     }
 }
 

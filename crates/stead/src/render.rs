@@ -18,7 +18,8 @@ use crate::output::Output;
 
 const ABSENT: &str = "–";
 
-/// A value in one cell: text unquoted, null as a dash, the rest as JSON.
+/// A value in one table cell: text unquoted, a list of texts with commas, other values as JSON. A
+/// dash stands for null, an empty text and an empty list.
 pub(crate) fn cell(value: &impl Serialize) -> String {
     match serde_json::to_value(value).unwrap_or_default() {
         Value::Null => ABSENT.to_owned(),
@@ -62,7 +63,7 @@ pub(crate) fn duration(millis: u64) -> String {
     if millis < 1_000 { format!("{millis} ms") } else { format!("{:.1} s", millis as f64 / 1_000.0) }
 }
 
-/// Cuts a text to at most this many characters, with a mark.
+/// Cuts a text to at most `most` characters. A cut text ends with `…`.
 pub(crate) fn shortened(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         return text.to_owned();
@@ -79,7 +80,7 @@ pub(crate) fn counted(count: usize, one: &str, several: &str) -> String {
 /// Prints a note if a list has more items than requested.
 pub(crate) fn note_more<T>(out: &Output, listing: &List<T>) {
     if listing.next_cursor.is_some() {
-        out.note(&format!("there are more than these {}; --limit N shows up to N", listing.items.len()));
+        out.note(&format!("only the first {} are shown; --limit N shows up to N", listing.items.len()));
     }
 }
 

@@ -94,8 +94,9 @@ impl SessionRequest {
         }
         let mut env = part(&mut task, "env")?;
         for pair in &self.env {
-            let (name, value) =
-                pair.split_once('=').ok_or_else(|| Failure::usage(format!("--env wants NAME=VALUE, not {pair:?}")))?;
+            let (name, value) = pair
+                .split_once('=')
+                .ok_or_else(|| Failure::usage(format!("--env must be NAME=VALUE, not {pair:?}")))?;
             env.insert(name.to_owned(), value.into());
         }
         put_back(&mut task, "env", env);
@@ -105,7 +106,7 @@ impl SessionRequest {
 
 fn content_binding(text: &str) -> Result<Value, Failure> {
     let Some((name, version)) = text.split_once('@') else { return Ok(json!({"workspace": text})) };
-    let wrong = |_| Failure::usage(format!("--content wants NAME[@VERSION], not {text:?}"));
+    let wrong = |_| Failure::usage(format!("--content must be NAME[@VERSION], not {text:?}"));
     Ok(json!({"workspace": name, "version": version.parse::<u64>().map_err(wrong)?}))
 }
 
@@ -188,7 +189,7 @@ mod tests {
 
     #[test]
     fn mistakes_are_named() {
-        assert_eq!(body(&["-a", "c", "-e", "novalue"]).unwrap_err(), "--env wants NAME=VALUE, not \"novalue\"");
+        assert_eq!(body(&["-a", "c", "-e", "novalue"]).unwrap_err(), "--env must be NAME=VALUE, not \"novalue\"");
         assert_eq!(body(&["-a", "c", "--policy", "{"]).unwrap_err(), "--policy is not JSON");
         assert!(body(&[]).unwrap_err().contains("--agent-type"));
     }

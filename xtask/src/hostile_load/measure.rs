@@ -1,14 +1,23 @@
 //! Measures latencies, memory and disk, and compares them with the limits.
+//!
+//! The limit of [`MOST_SLOWDOWN`] is for the 99th percentile of all operations together. A single
+//! kind of operation has the wider limit [`MOST_SLOWDOWN_OF_ONE`], because its percentile rests on
+//! few samples: of 500 operations the 5 slowest decide, and one stall of the machine's disk delays
+//! that many at once. The report prints the ratio of every kind, also of those below the minimum
+//! number of samples.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 
-use super::MOST_SLOWDOWN;
-
-/// Minimum number of samples in both halves for a separate check of one kind of operation.
-const ENOUGH: usize = 500;
+/// Limit: the maximum ratio of the 99th percentiles of all operations with and without the hostile
+/// session.
+const MOST_SLOWDOWN: f64 = 2.0;
+/// Limit: the same ratio for a single kind of operation.
+const MOST_SLOWDOWN_OF_ONE: f64 = 3.0;
+/// Minimum number of samples in both halves for the check of a single kind of operation.
+const ENOUGH: usize = 1000;
 /// Growth of the server's memory, in MiB, that counts as noise: allocator arenas and bounded
 /// caches.
 const NOISE_MIB: f64 = 64.0;
@@ -55,6 +64,13 @@ fn percentile(times: &[Duration], hundredths: usize) -> Duration {
     sorted.get(rank).copied().unwrap_or_default()
 }
 
+/// Returns the ratio of the 99th percentiles with and without the hostile session, or `None` if
+/// one of the halves has no sample.
+fn slowdown(without: &[Duration], with: &[Duration]) -> Option<f64> {
+    let measured = !without.is_empty() && !with.is_empty();
+    measured.then(|| percentile(with, 99).as_secs_f64() / percentile(without, 99).as_secs_f64().max(1e-6))
+}
+
 /// Samples over time.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Series(pub(super) Vec<(f64, f64)>);
@@ -96,15 +112,15 @@ impl Report {
         for kind in self.without.by_kind.keys().chain(["all"].iter()) {
             let (without, with) = self.of(kind);
             let millis = |times: &[Duration], percent| percentile(times, percent).as_secs_f64() * 1e3;
-            let ratio = millis(&with, 99) / millis(&without, 99).max(1e-6);
             println!(
-                "  {kind:<10} {:>7} {:>7} {:>9.1} {:>9.1} {:>9.1} {:>9.1} {ratio:>6.2}",
+                "  {kind:<10} {:>7} {:>7} {:>9.1} {:>9.1} {:>9.1} {:>9.1} {:>6}",
                 without.len(),
                 with.len(),
                 millis(&without, 50),
                 millis(&with, 50),
                 millis(&without, 99),
-                millis(&with, 99)
+                millis(&with, 99),
+                slowdown(&without, &with).map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}"))
             );
         }
         println!(
@@ -121,14 +137,19 @@ impl Report {
     }
 
     pub(super) fn verdict(&self) -> Result<()> {
-        for kind in self.without.by_kind.keys().chain(["all"].iter()) {
+        let (without, with) = (self.without.all(), self.with.all());
+        let Some(ratio) = slowdown(&without, &with) else { bail!("the run was too short: no operation was measured") };
+        ensure!(ratio <= MOST_SLOWDOWN, "p99 of all operations is {ratio:.2} times that without the hostile session");
+        for kind in self.without.by_kind.keys() {
             let (without, with) = self.of(kind);
-            if *kind != "all" && without.len().min(with.len()) < ENOUGH {
+            if without.len().min(with.len()) < ENOUGH {
                 continue;
             }
-            let (before, during) = (percentile(&without, 99), percentile(&with, 99));
-            let ratio = during.as_secs_f64() / before.as_secs_f64().max(1e-6);
-            ensure!(ratio <= MOST_SLOWDOWN, "p99 of '{kind}' is {ratio:.2} times that without: {during:?}, {before:?}");
+            let ratio = slowdown(&without, &with).unwrap_or_default();
+            ensure!(
+                ratio <= MOST_SLOWDOWN_OF_ONE,
+                "p99 of '{kind}' is {ratio:.2} times that without the hostile session"
+            );
         }
         ensure!(self.with.failures.is_empty(), "operations of other sessions failed: {:?}", self.with.failures);
         ensure!(self.without.failures.is_empty(), "operations failed even alone: {:?}", self.without.failures);
@@ -150,27 +171,50 @@ impl Report {
 mod tests {
     use super::*;
 
-    fn report(slow: u64, growth: f64, disk: f64) -> Report {
+    /// `count` reads and ten times as many writes. With the hostile session, 2 % of both take
+    /// longer.
+    fn report(count: usize, slow_read: u64, slow_write: u64) -> Report {
         let mut halves = [Latencies::default(), Latencies::default()];
-        for number in 0..1000 {
-            halves[0].add("read", Duration::from_millis(10));
-            halves[1].add("read", Duration::from_millis(if number < 20 { slow } else { 10 }));
+        for (kind, count, slow) in [("read", count, slow_read), ("write", count * 10, slow_write)] {
+            for number in 0..count {
+                halves[0].add(kind, Duration::from_millis(10));
+                halves[1].add(kind, Duration::from_millis(if number < count / 50 { slow } else { 10 }));
+            }
         }
         let [without, with] = halves;
-        let memory = Series((0..100).map(|second| (f64::from(second), 100.0 + growth * f64::from(second))).collect());
-        Report { without, with, memory, disk: Series(vec![(0.0, disk)]), disk_limit: 100 }
+        let memory = Series((0..100).map(|second| (f64::from(second), 100.0)).collect());
+        Report { without, with, memory, disk: Series(vec![(0.0, 100.0)]), disk_limit: 100 }
+    }
+
+    fn refusal(report: &Report) -> String {
+        report.verdict().unwrap_err().to_string()
     }
 
     #[test]
-    fn the_bar_can_fail_for_each_of_its_reasons() {
-        assert!(report(20, 0.0, 100.0).verdict().is_ok());
-        let refusal = |report: Report| report.verdict().unwrap_err().to_string();
-        assert!(refusal(report(21, 0.0, 100.0)).contains("p99"));
-        assert!(refusal(report(10, 2.0, 100.0)).contains("memory grows"));
-        assert!(refusal(report(10, 0.0, 101.0)).contains("quotas"));
-        let mut failed = report(10, 0.0, 0.0);
+    fn all_operations_together_may_take_twice_as_long() {
+        assert!(report(1000, 20, 20).verdict().is_ok());
+        assert!(refusal(&report(1000, 20, 21)).contains("all operations"));
+        assert!(refusal(&report(0, 0, 0)).contains("too short"));
+    }
+
+    #[test]
+    fn one_kind_of_operation_may_take_three_times_as_long_and_needs_enough_samples() {
+        assert!(report(1000, 30, 10).verdict().is_ok());
+        assert!(refusal(&report(1000, 31, 10)).contains("'read'"));
+        assert!(report(999, 31, 10).verdict().is_ok());
+    }
+
+    #[test]
+    fn growth_disk_and_failures_are_refused() {
+        let mut grown = report(1000, 10, 10);
+        grown.memory = Series((0..100).map(|second| (f64::from(second), 100.0 + 2.0 * f64::from(second))).collect());
+        assert!(refusal(&grown).contains("memory grows"));
+        let mut large = report(1000, 10, 10);
+        large.disk_limit = 99;
+        assert!(refusal(&large).contains("quotas"));
+        let mut failed = report(1000, 10, 10);
         failed.with.fail("bash: 429".to_owned());
-        assert!(refusal(failed).contains("failed"));
+        assert!(refusal(&failed).contains("failed"));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure as require};
 
 use crate::process::{cache, command, output, root, run};
 
@@ -30,6 +30,32 @@ impl Environment {
     /// Returns the path of a program in the environment.
     pub(crate) fn program(&self, name: &str) -> PathBuf {
         self.path().join("bin").join(name)
+    }
+
+    /// Returns the unpacked source distribution of a package, in the version of the requirements
+    /// file. It has the package's tests, which are not installed with it.
+    pub(crate) fn source(&self, package: &str) -> Result<PathBuf> {
+        let file = root().join(self.requirements);
+        let requirements = std::fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
+        let pinned = requirements.lines().find(|line| line.split("==").next() == Some(package));
+        let pinned = pinned.with_context(|| format!("{} has no {package}", file.display()))?;
+        let name = pinned.replace("==", "-");
+        let folder = cache().join("sources");
+        let source = folder.join(&name);
+        if !source.exists() {
+            std::fs::create_dir_all(&folder)?;
+            let pip = ["download", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-binary", package];
+            run(command(self.program("pip")).args(pip).arg("--dest").arg(&folder).arg(pinned))?;
+            // Unpacks next to the final place, so that an interrupted run leaves no half source.
+            let unpacked = folder.join("new");
+            run(command(self.program("python"))
+                .args(["-m", "tarfile", "-e"])
+                .arg(folder.join(format!("{name}.tar.gz")))
+                .arg(&unpacked))?;
+            std::fs::rename(unpacked.join(&name), &source)?;
+        }
+        require!(source.is_dir(), "{} is no directory", source.display());
+        Ok(source)
     }
 
     /// Makes the environment unless the stamp shows that it is up to date.

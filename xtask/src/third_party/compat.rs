@@ -3,6 +3,7 @@
 //! The clients are the official ones, pinned in `tests/compat`.
 
 mod conformance;
+mod file_server;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -50,6 +51,7 @@ fn all(server: &Server, node: &Path) -> Result<()> {
         LIMIT,
     )?;
     conformance::check(server, node)?;
+    file_server::check(server, node)?;
     sandboxes(server)?;
     close(server, &session)
 }

@@ -4,7 +4,8 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
+use serde_json::json;
 
 use crate::prerequisites::python;
 use crate::process::{command, root, run_within};
@@ -18,12 +19,39 @@ pub(crate) fn check_long() -> Result<()> {
     fuzz(1000, Duration::from_secs(3 * 3600))
 }
 
+/// The same with the token of each role instead of an administrator's.
+pub(crate) fn check_roles() -> Result<()> {
+    for role in ["owner", "developer", "viewer", "metrics"] {
+        println!("as {role}");
+        fuzz_as(Some(role), 50, Duration::from_secs(3600))?;
+    }
+    Ok(())
+}
+
 fn fuzz(examples: u32, limit: Duration) -> Result<()> {
+    fuzz_as(None, examples, limit)
+}
+
+/// Creates a token of a role. Only `metrics` belongs to no project.
+fn member(server: &Server, role: &str) -> Result<String> {
+    let admin = server.client()?;
+    let made = admin.request("PUT", "/api/v1/projects/web", &[], Some(&json!({})))?;
+    ensure!(made.status == 200, "the project was not created: {}", made.status);
+    let project = (role != "metrics").then_some("web");
+    let made = admin.post("/api/v1/tokens", &json!({"name": role, "role": role, "project": project}))?;
+    let token = made.json()?["token"].as_str().map(str::to_owned);
+    token.with_context(|| format!("the token was not created: {}", made.status))
+}
+
+fn fuzz_as(role: Option<&str>, examples: u32, limit: Duration) -> Result<()> {
     let st = python::API.program("st");
     ensure!(st.exists(), "schemathesis is not installed; run `cargo xtask test --only python`");
     let folder = tempfile::tempdir()?;
     let server = Server::ready_in(folder.path(), "")?;
-    let token = server.token()?;
+    let token = match role {
+        Some(role) => member(&server, role)?,
+        None => server.token()?,
+    };
 
     let result = run_within(
         command(st)

@@ -11,7 +11,7 @@ use crate::server::Server;
 
 pub(crate) fn check() -> Result<()> {
     let interpreter = python::API.program("python");
-    ensure!(interpreter.exists(), "the environment is missing; run `cargo xtask test --only python`");
+    ensure!(interpreter.exists(), "the Python environment is missing; run `cargo xtask test --only python`");
     let folder = tempfile::tempdir()?;
     let server = Server::ready_in(folder.path(), "")?;
     let token = server.token()?;

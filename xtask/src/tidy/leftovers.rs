@@ -1,4 +1,4 @@
-//! The code has no stubs, no notes to self, and no test that does not run.
+//! The code has no stubs, no notes to self, no test that does not run, and no unreviewed snapshot.
 
 use super::Findings;
 use super::file_tree::FileTree;
@@ -21,6 +21,9 @@ pub(super) fn check(tree: &FileTree) -> Findings {
             }
         }
     }
+    // A test run leaves such a file beside a snapshot that differs.
+    let unreviewed = tree.files().filter(|(path, _)| path.ends_with(".snap.new"));
+    findings.extend(unreviewed.map(|(path, _)| format!("{path}: accept this snapshot or delete it")));
     findings
 }
 
@@ -46,6 +49,12 @@ mod tests {
                 [format!("crates/a/src/lib.rs:2: '{mark}' is left open")]
             );
         }
+    }
+
+    #[test]
+    fn an_unreviewed_snapshot_is_found() {
+        let tree = FileTree::of(&[("crates/a/tests/it/x.snap", ""), ("crates/a/tests/it/x.snap.new", "")]);
+        assert_eq!(check(&tree), ["crates/a/tests/it/x.snap.new: accept this snapshot or delete it"]);
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Test names that begin with a requirement id (`x7_…`) and the rows of docs/requirements.md agree.
+//! Checks that every requirement id in a test name (`x7_…`) has a row in docs/requirements.md, and
+//! that every row has a test.
 
 use std::collections::BTreeMap;
 
@@ -37,7 +38,8 @@ fn test_ids(line: &str) -> impl Iterator<Item = String> {
     name.split('_').map(str::to_uppercase).take_while(|word| is_id(word))
 }
 
-/// One letter and a number: `X7`. Primitive types such as `u64` have none of these letters.
+/// Returns true for one of the letters and a number of up to two digits, such as `X7`. Names such
+/// as `u64_…` and `i32_…` are not ids, but `f64_…` would be one.
 fn is_id(text: &str) -> bool {
     let mut characters = text.chars();
     let letter = characters.next().is_some_and(|first| "ACDEFGMPRSX".contains(first));

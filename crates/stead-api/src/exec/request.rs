@@ -56,7 +56,7 @@ impl Rules for ExecRequest {
         match (&self.command, &self.argv) {
             (Some(_), Some(_)) => fields.fail("argv", "give command or argv, not both"),
             (None, None) if !failed.contains(&"command") && !failed.contains(&"argv") => {
-                fields.fail("command", "is required, or argv");
+                fields.fail("command", "is required unless argv is given");
             }
             _ => {}
         }
@@ -359,7 +359,7 @@ impl Read for Signal {
             }
         };
         let names = SIGNALS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
-        number.map(Self).or_else(|| at.fail(format!("is no signal: a number from 1 to 31 or one of {names}")))
+        number.map(Self).or_else(|| at.fail(format!("is not a signal: give a number from 1 to 31 or one of {names}")))
     }
 }
 

@@ -12,10 +12,20 @@ pub fn example(schema: &str) -> Option<Value> {
         "Project" => json!({
             "workspace_policy": "git", "repository_url": "https://github.com/example/app.git", "default_branch": "main",
         }),
+        "Quotas" => json!({
+            "sessions": 100, "boxes": 20, "cpu": "16", "memory": "64G", "disk": "500G", "creates_per_minute": 60,
+            "per_user": {"sessions": 10}, "per_agent_type": {"coder": {"boxes": 10}},
+        }),
         "Platform" => json!({
             "workspace_policy": "empty", "allowed_host_roots": ["/srv/projects"],
             "defaults": {"provider": "native", "resource_limits": {"memory": "4G"}},
         }),
+        "TokenRequest" => json!({
+            "name": "alice-laptop", "user": "alice", "project": "web", "role": "developer", "expires_in": 2_592_000,
+        }),
+        "TokenRotation" => json!({"overlap_seconds": 3600}),
+        "AccessQuestion" => json!({"permission": "sessions:create", "project": "web"}),
+        "SessionTokenRequest" => json!({"expires_in": 3600}),
         "SessionRequest" => json!({
             "agent_type": "coder",
             "task": {"prompt": "Fix the failing test.", "workspace_policy": "empty"},
@@ -43,6 +53,8 @@ pub fn example(schema: &str) -> Option<Value> {
         "ResizeRequest" => json!({"rows": 40, "columns": 120}),
         "SnapshotRequest" => json!({"name": "before the refactoring"}),
         "CloneRequest" => json!({"isolation": "full", "count": 2}),
+        "SessionUpdateRequest" => json!({"ttl_seconds": 7200, "metadata": {"ticket": "OPS-1", "draft": null}}),
+        "PauseRequest" => json!({"mode": "stop"}),
         "RewindRequest" => json!({"to": 12}),
         "DigestRequest" => {
             json!({"summary": "A web service in Python.", "body": "# App\n\nStart with `src/main.py`.\n"})

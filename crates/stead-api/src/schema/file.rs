@@ -8,6 +8,6 @@ const PATH: &str = r"^(?!([\s\S]*/)?\.{1,2}(/|$))[^\u0000]+$";
 pub(super) fn path() -> Value {
     json!({
         "type": "string", "pattern": PATH, "minLength": 1,
-        "description": "Below the workspace's root, slashes as they are. `.` and `..` are refused; so is NUL.",
+        "description": "Path below the workspace's root. Slashes need no percent-encoding. The segments `.` and `..` and the character NUL are refused.",
     })
 }

@@ -2,25 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{absent, flag, free_text, list, named, object, or_null, properties, whole};
-
-pub(super) fn network() -> Value {
-    let object_of_any = || or_null(json!({"type": "object"}));
-    let mut schema = object(
-        &[],
-        properties! {
-            "setup": "Access while the workspace is prepared.", or_null(named("NetworkPhase"));
-            "agent": "Access while the agent works.", or_null(named("NetworkPhase"));
-            "deny": "Rules that no other rule overrides.", or_null(list(named("NetworkRule")));
-            "services": "Services that rules name as `service:NAME`; only of the platform.", object_of_any();
-            "limits": "Limits of connections and bytes.", object_of_any();
-        },
-    );
-    schema["description"] = "Network access. No provider can give a box network access yet: a session for which any \
-        layer asks for some is refused with 422 `network_not_available`."
-        .into();
-    schema
-}
+use super::{absent, free_text, list, named, object, or_null, properties};
 
 pub(super) fn phase() -> Value {
     let mut schema = object(
@@ -44,20 +26,4 @@ pub(super) fn rule() -> Value {
         "anyOf": [free_text(1, Some(253)), named("DetailedNetworkRule")],
         "description": "A host name, `service:NAME`, or a rule with details.",
     })
-}
-
-pub(super) fn detailed_rule() -> Value {
-    object(
-        &["host"],
-        properties! {
-            "host": "Host name.", free_text(1, Some(253));
-            "ports": "Ports of the host.", or_null(list(whole(1, 65_535)));
-            "protocol": "Protocol that the connection must speak.", or_null(named("RuleProtocol"));
-            "methods": "HTTP methods that may be used.", or_null(list(free_text(0, None)));
-            "paths": "HTTP paths that may be requested.", or_null(list(free_text(0, None)));
-            "secret": "Name of a secret that the server adds to requests.", or_null(free_text(0, None));
-            "inspect": "Decrypt TLS to check methods and paths.", or_null(flag());
-            "private": "Allow addresses of private networks.", or_null(flag());
-        },
-    )
 }

@@ -1,7 +1,7 @@
 //! Schemas of `stead_core::policy` and `stead_core::repository`.
 
 use serde_json::{Value, json};
-use stead_core::policy::{MountMode, PolicyKind};
+use stead_core::policy::{HOST_PATH, MountMode, PolicyKind};
 
 use super::{MAX_WHOLE, constant, described, free_text, named, object, or_null, properties, whole};
 
@@ -23,7 +23,6 @@ pub(super) const GIT_REF: &str = concat!(
 );
 
 const DIGEST: &str = "^sha256:[0-9a-f]{64}$";
-pub(super) const HOST_PATH: &str = "^/[^\\u0000]*$";
 
 fn host_path() -> Value {
     json!({"type": "string", "pattern": HOST_PATH, "maxLength": 4096})

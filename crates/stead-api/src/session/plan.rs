@@ -42,7 +42,7 @@ pub struct WorkspacePlan {
     pub capabilities: PlannedCapabilities,
     /// Actions that initialize the workspace.
     pub plan: InitPlan,
-    /// Resource limits, and which of them the provider would enforce.
+    /// Limits of the box and of the tools, and which resource limits the provider would enforce.
     pub limits: Limits,
     /// Enabled tools that the provider supports.
     #[schema(value_type = Vec<schema::ToolName>)]

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use stead_core::parse::{FieldPath, Fields, Read};
+use stead_core::session::HashAbsence;
 use stead_core::{SnapshotId, Timestamp};
 use utoipa::ToSchema;
 
@@ -24,6 +25,10 @@ pub struct Snapshot {
     /// Hash of all files; `null` if the provider computes none.
     #[schema(required = true)]
     pub tree_hash: Option<String>,
+    /// Reason why there is no `tree_hash`. Absent if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::HashAbsence>, nullable = false)]
+    pub tree_hash_absent: Option<HashAbsence>,
     /// Time of the creation.
     #[schema(value_type = schema::Timestamp)]
     pub created_at: Timestamp,
@@ -31,8 +36,8 @@ pub struct Snapshot {
 
 impl From<(SnapshotId, stead_core::session::Snapshot)> for Snapshot {
     fn from((id, kept): (SnapshotId, stead_core::session::Snapshot)) -> Self {
-        let stead_core::session::Snapshot { name, seq, tree_hash, created_at } = kept;
-        Self { id, name, seq, tree_hash, created_at }
+        let stead_core::session::Snapshot { name, seq, tree_hash, tree_hash_absent, created_at } = kept;
+        Self { id, name, seq, tree_hash, tree_hash_absent, created_at }
     }
 }
 

@@ -3,11 +3,13 @@
 use serde::{Deserialize, Serialize};
 use stead_core::box_facts::{Allowances, Trees};
 use stead_core::capability::LimitKind;
-use stead_core::config::{ProviderName, ResourceLimits};
+use stead_core::config::{Preset, ProviderName};
+use stead_core::content::gate::catalog_tools;
 use stead_core::event::MountReport;
 use stead_core::plan::{WORKSPACE_ROOT, visible_context};
 use stead_core::request::TaskContext;
 use stead_core::session::{FailedAttempt, Session, WorkspaceStatus};
+use stead_core::spec::WorkspaceSpec;
 use stead_core::tool::ToolName;
 use utoipa::ToSchema;
 
@@ -30,14 +32,14 @@ pub struct Workspace {
     pub root: String,
     /// Resolved workspace policy.
     pub policy: Policy,
-    /// Resource limits, and which of them the provider enforces.
+    /// Limits of the box and of the tools, and which resource limits the provider enforces.
     pub limits: Limits,
     /// State of the files at the start.
     pub base: WorkspaceBase,
     /// Repository that the workspace was made from.
     pub metadata: WorkspaceMetadata,
-    /// Hash of every setting that shapes the workspace and of the content of its mounts and bundle.
-    /// Equal inputs give equal hashes.
+    /// Hash of every setting that shapes the workspace, of its image, and of the content of its
+    /// mounts and bundle. Equal inputs give equal hashes.
     pub fingerprint: String,
     /// Content of each host mount when the workspace was made.
     pub mounts: Vec<WorkspaceMount>,
@@ -109,7 +111,7 @@ impl From<&MountReport> for WorkspaceMount {
     }
 }
 
-/// Resource limits of a workspace; `null` means no limit.
+/// Limits of a workspace: its resources, where `null` means no limit, and its tools.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Limits {
     /// CPU limit in cores (`2`, `0.5`) or thousandths (`500m`).
@@ -127,11 +129,32 @@ pub struct Limits {
     /// Limits that the provider enforces: `cpu`, `memory`, `disk`, `pids`.
     #[schema(value_type = Vec<String>)]
     pub enforced: Vec<LimitKind>,
+    /// Set of tool limits. In `wink`, paths and commands are ASCII, and lengths count characters.
+    /// In `open`, they are UTF-8, and lengths count bytes.
+    #[schema(value_type = schema::Preset)]
+    pub preset: Preset,
+    /// Maximum length of one write.
+    pub write_bytes: u64,
+    /// Maximum number of segments of a new path.
+    pub path_depth: u64,
+    /// Maximum length of a segment of a new path.
+    pub segment_bytes: u64,
+    /// Maximum length of a command.
+    pub command_bytes: u64,
+    /// Maximum size of a tool's answer. Each output stream of a command has half of it.
+    pub output_bytes: u64,
 }
 
 impl Limits {
-    pub fn new(limits: &ResourceLimits, enforced: &[LimitKind]) -> Self {
+    pub fn new(spec: &WorkspaceSpec, enforced: &[LimitKind]) -> Self {
+        let (limits, tools) = (&spec.limits, spec.tool_limits.for_call(None));
         Self {
+            preset: spec.tool_limits.preset(),
+            write_bytes: spec.tool_limits.write(),
+            path_depth: tools.path_depth,
+            segment_bytes: tools.segment_bytes,
+            command_bytes: tools.command_bytes,
+            output_bytes: tools.output_bytes,
             cpu: limits.cpu.as_ref().map(ToString::to_string),
             memory: limits.memory.as_ref().map(ToString::to_string),
             disk: limits.disk.as_ref().map(ToString::to_string),
@@ -214,6 +237,9 @@ impl Workspace {
             return None;
         }
         let (report, made) = (&workspace.report, &workspace.made);
+        let catalog = catalog_tools(session);
+        let usable =
+            |tool: ToolName| session.has_tool(tool) && catalog.as_ref().is_none_or(|tools| tools.contains(&tool));
         let repository = spec.repository.as_ref().map(|repository| (&repository.url, repository.reference.as_ref()));
         let context = visible_context(&session.spec.task.context, spec.policy.policy.kind(), repository);
         Some(Self {
@@ -221,7 +247,7 @@ impl Workspace {
             provider: workspace.provider,
             status: workspace.status,
             root: WORKSPACE_ROOT.to_owned(),
-            limits: Limits::new(&spec.limits, &workspace.enforced_limits),
+            limits: Limits::new(spec, &workspace.enforced_limits),
             base: WorkspaceBase {
                 commit: report.checkout.as_ref().map(|checkout| checkout.commit.clone()),
                 digest: report.bundle.as_ref().map(|bundle| bundle.digest.clone()),
@@ -233,7 +259,7 @@ impl Workspace {
             mount_fingerprint: report.mount_fingerprint.clone(),
             tree_hash: workspace.tree_hash.clone(),
             snapshots: session.snapshots.len() as u64,
-            tools: spec.tools.iter().collect(),
+            tools: spec.tools.iter().filter(|tool| usable(*tool)).collect(),
             failures: workspace.failures.iter().map(ProviderFailure::from).collect(),
             image: made.image.clone().map(|reference| BoxImage { reference, digest: made.image_digest.clone() }),
             runtime: made.runtime.clone(),

@@ -4,13 +4,13 @@ use serde_json::json;
 use stead_core::plan::WORKSPACE_ROOT;
 use stead_core::tool::ToolName;
 
-use super::parameters::{Seconds, Variables, parameters};
+use super::parameters::{CommandSeconds, PythonSeconds, Variables, parameters};
 use super::{Definition, result};
 
 pub const BASH: Definition = Definition {
     name: ToolName::Bash,
     aliases: &["shell_execute"],
-    description: "Run a command in the workspace's box. A non-zero exit code is a result, not an error.",
+    description: "Run a command in the workspace's box, in a shell of its own. A non-zero exit code is a result, not an error. With background: true the answer comes at once and has the id for bash_output and bash_kill.",
     open_world: false,
     parameters: || {
         let mut schema = BashParameters::schema();
@@ -18,7 +18,7 @@ pub const BASH: Definition = Definition {
         schema["properties"]["commands"]["minItems"] = 1.into();
         schema
     },
-    output: result::schema::<result::CommandResult>,
+    output: result::schema::<result::BashResult>,
 };
 
 pub const PYTHON: Definition = Definition {
@@ -30,14 +30,9 @@ pub const PYTHON: Definition = Definition {
     output: result::schema::<result::CommandResult>,
 };
 
-/// Maximum time limit of a `bash` call.
-pub const BASH_MAX_SECONDS: f64 = 120.0;
-/// Maximum time limit of a `python` call.
-pub const PYTHON_MAX_SECONDS: f64 = 5.0;
-
 parameters! {
     BashParameters {
-        /// Shell command; at most 4,096 ASCII characters by default.
+        /// Shell command; at most 131,071 bytes, or 4,096 ASCII characters in the preset wink.
         command: Option<String>,
         /// Shell lines that one shell runs in order. Give either these or command.
         commands: Option<Vec<String>>,
@@ -47,17 +42,19 @@ parameters! {
         env: Variables,
         /// Text for standard input.
         stdin: Option<String>,
-        /// Time limit in seconds, clamped to 1 to 120. After it, every process of the command is
-        /// killed and the exit code is 124.
-        timeout: Seconds = 30,
-        /// Return standard output and error, at most 32 KiB each.
+        /// Time limit in seconds, 1 to 120. After it, every process of the command is killed and
+        /// the exit code is 124. A command in the background has no limit unless one is given.
+        timeout: CommandSeconds = 30,
+        /// Return standard output and error, at most half of `limits.output_bytes` each.
         capture_output: bool = true,
+        /// Answer at once and leave the command running.
+        background: bool = false,
     }
 }
 
 parameters! {
     PythonParameters {
-        /// Python program; at most 4,096 ASCII characters by default.
+        /// Python program; at most 131,071 bytes, or 4,096 ASCII characters in the preset wink.
         code: String,
         /// Working directory.
         cwd: String = WORKSPACE_ROOT,
@@ -65,10 +62,10 @@ parameters! {
         env: Variables,
         /// Text for standard input.
         stdin: Option<String>,
-        /// Time limit in seconds, clamped to 1 to 5. After it, every process of the program is
-        /// killed and the exit code is 124.
-        timeout: Seconds = 5,
-        /// Return standard output and error, at most 32 KiB each.
+        /// Time limit in seconds, 1 to 5. After it, every process of the program is killed and the
+        /// exit code is 124.
+        timeout: PythonSeconds = 5,
+        /// Return standard output and error, at most half of `limits.output_bytes` each.
         capture_output: bool = true,
     }
 }

@@ -71,25 +71,76 @@ impl Parameter for Count {
     }
 }
 
-/// A time limit in seconds. The tool clamps it to its range.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Seconds(pub f64);
+/// A number of a range. Without an upper bound, `MOST` is the largest number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Within<const LEAST: u64, const MOST: u64>(pub u64);
 
-impl From<u32> for Seconds {
-    fn from(seconds: u32) -> Self {
-        Self(seconds.into())
+impl<const LEAST: u64, const MOST: u64> From<u32> for Within<LEAST, MOST> {
+    fn from(number: u32) -> Self {
+        Self(number.into())
     }
 }
 
-impl Parameter for Seconds {
+impl<const LEAST: u64, const MOST: u64> Parameter for Within<LEAST, MOST> {
     fn schema() -> Value {
-        json!({"type": "number"})
+        let mut schema = json!({"type": "integer", "minimum": LEAST});
+        if MOST < u64::MAX {
+            schema["maximum"] = MOST.into();
+        }
+        schema
     }
 
     fn read(value: &Value) -> Result<Self, &'static str> {
-        value.as_f64().map(Self).ok_or("a number of seconds")
+        let number = value.as_u64().filter(|number| (LEAST..=MOST).contains(number));
+        number.map(Self).ok_or("an integer within its range")
     }
 }
+
+/// Defines a time limit in whole seconds, from 1 to a maximum.
+macro_rules! seconds {
+    ($(#[$meta:meta])* $name:ident, $most:literal) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub struct $name(u64);
+
+        impl $name {
+            pub const MOST: u64 = $most;
+
+            pub const fn millis(self) -> u64 {
+                self.0 * 1_000
+            }
+        }
+
+        impl From<u32> for $name {
+            fn from(seconds: u32) -> Self {
+                Self(seconds.into())
+            }
+        }
+
+        impl Parameter for $name {
+            fn schema() -> Value {
+                json!({"type": "integer", "minimum": 1, "maximum": $most})
+            }
+
+            fn read(value: &Value) -> Result<Self, &'static str> {
+                // JSON Schema counts 2.0 as an integer.
+                let whole = value.as_f64().filter(|seconds| seconds.fract() == 0.0);
+                let seconds = whole.filter(|seconds| (1.0..=f64::from($most)).contains(seconds));
+                let expected = concat!("a whole number of seconds from 1 to ", stringify!($most));
+                seconds.map(|seconds| Self(seconds as u64)).ok_or(expected)
+            }
+        }
+    };
+}
+
+seconds!(
+    /// Time limit of a command.
+    CommandSeconds, 120
+);
+seconds!(
+    /// Time limit of a Python program.
+    PythonSeconds, 5
+);
 
 impl<T: Parameter> Parameter for Option<T> {
     fn schema() -> Value {
@@ -198,6 +249,17 @@ pub fn object(properties: Vec<(&str, (Value, bool))>) -> Value {
     schema
 }
 
+/// The name of a parameter whose field is a raw identifier, such as `r#type`.
+pub const fn plain(name: &'static str) -> &'static str {
+    match name.as_bytes() {
+        [b'r', b'#', rest @ ..] => match std::str::from_utf8(rest) {
+            Ok(plain) => plain,
+            Err(_) => name,
+        },
+        _ => name,
+    }
+}
+
 /// Defines the parameters of a tool: a struct, its reader and its JSON Schema. A default value
 /// follows `=`.
 macro_rules! parameters {
@@ -207,19 +269,19 @@ macro_rules! parameters {
         pub struct $name { $($(#[doc = $doc])+ pub $field: $kind,)+ }
 
         impl $name {
-            pub const NAMES: &'static [&'static str] = &[$(stringify!($field)),+];
+            pub const NAMES: &'static [&'static str] = &[$($crate::tool::parameters::plain(stringify!($field))),+];
 
             pub fn read(arguments: &serde_json::Value) -> Result<Self, String> {
                 let given = $crate::tool::parameters::Given::of(arguments, Self::NAMES)?;
                 Ok(Self { $($field: {
                     let default: Option<$kind> = None$(.or(Some(<$kind>::from($default))))?;
-                    given.read(stringify!($field), default)?
+                    given.read($crate::tool::parameters::plain(stringify!($field)), default)?
                 },)+ })
             }
 
             pub fn schema() -> serde_json::Value {
-                use $crate::tool::parameters::{object, property};
-                object(vec![$((stringify!($field), {
+                use $crate::tool::parameters::{object, plain, property};
+                object(vec![$((plain(stringify!($field)), {
                     let default: Option<serde_json::Value> = None$(.or(Some(serde_json::json!($default))))?;
                     property::<$kind>(concat!($($doc),+), default)
                 }),)+])

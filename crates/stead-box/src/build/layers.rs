@@ -180,6 +180,6 @@ impl Staged {
 
 fn open_staged(name: &str) -> Result<OwnedFd, Refused> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let refused = || "cannot open what a diff compares with".to_owned();
+    let refused = || "cannot open the tree that a diff compares with".to_owned();
     openat(CWD, Path::new(STAGING).join(name), flags, Mode::empty()).or_refuse(Primitive::Overlay, refused)
 }

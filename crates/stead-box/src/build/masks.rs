@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, statat};
 
 use super::detached_mount::{self, SHOWN};
+use super::shown_resources;
 use crate::error::Refused;
 use crate::sys::mount_attr;
 
@@ -42,7 +43,7 @@ pub const HIDDEN: &[&str] = &[
 const READ_ONLY: &[&str] = &["sys", "irq", "bus", "fs", "tty"];
 
 /// Masks files in the new `/proc` below `root`. Directories are masked with the `empty` directory
-/// of the staging tree.
+/// of the staging tree, and files about resources with the texts in it.
 pub(super) fn apply(root: &OwnedFd, staging: &OwnedFd) -> Result<(), Refused> {
     for name in HIDDEN {
         let path = format!("proc/{name}");
@@ -52,6 +53,12 @@ pub(super) fn apply(root: &OwnedFd, staging: &OwnedFd) -> Result<(), Refused> {
             _ => detached_mount::copy(root, "dev/null", mount_attr::NOSUID | mount_attr::NOEXEC)?,
         };
         detached_mount::attach(&cover, root.as_fd(), &path)?;
+    }
+    for name in shown_resources::FILES {
+        if statat(staging, *name, AtFlags::SYMLINK_NOFOLLOW).is_ok() {
+            let shown = detached_mount::copy(staging, name, SHOWN | mount_attr::NOEXEC)?;
+            detached_mount::attach(&shown, root.as_fd(), format!("proc/{name}"))?;
+        }
     }
     for name in READ_ONLY {
         let path = format!("proc/{name}");

@@ -14,7 +14,7 @@ use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, mkdirat, openat, rea
 use super::detached_mount::{self, Opt, SHOWN};
 use super::layers::{self, Staged};
 use super::volume::{self, ReadyVolume};
-use super::{devices, etc};
+use super::{devices, etc, shown_resources};
 use crate::cgroup::Held;
 use crate::error::{OrRefuse, Primitive, Refused};
 use crate::spec::{BoxSpec, Ids};
@@ -75,6 +75,7 @@ pub(super) fn assemble(spec: &BoxSpec, ready: Option<ReadyVolume>, held: &mut He
     };
     pieces.extend(etc::pieces(base.as_ref())?);
     pieces.extend(devices::pieces()?);
+    pieces.extend(shown_resources::pieces(&spec.limits));
     let volume = volume::make(spec, ready, held)?;
     let sources = layers::open(spec)?;
 
@@ -83,6 +84,11 @@ pub(super) fn assemble(spec: &BoxSpec, ready: Option<ReadyVolume>, held: &mut He
         detached_mount::new("tmpfs", &[Opt::Value("mode", "0755")], detached_mount::WRITTEN, Primitive::Mount)?;
     for name in ["root", "volume", "empty", "base"] {
         make_directory(&staging, name)?;
+    }
+    for name in shown_resources::FILES {
+        if let Some(text) = shown_resources::text(name, &spec.limits) {
+            write_text(&staging, Path::new(name), &text)?;
+        }
     }
     detached_mount::attach(&staging, detached_mount::open_directory(CWD, STAGING)?.as_fd(), "")?;
     detached_mount::attach(&volume, staging.as_fd(), "volume")?;

@@ -16,7 +16,8 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg}
 use crate::error::{At, BoxError};
 use crate::protocol::{
     AfterRun, Answer, Ask, ExecOrder, ExecResult, ExecStatus, FileAsk, GuestError, GuestErrorKind, MAX_FRAME,
-    ProtocolError, ReadError, Reply, Request, Stream, TerminalSize, ToolCall, ToolReply, VERSION, encode, receive,
+    ProtocolError, ReadError, Reply, Request, Stream, TerminalSize, ToolCall, ToolReply, VERSION, encode_request,
+    receive,
 };
 
 /// Timeout of a simple request.
@@ -83,7 +84,7 @@ impl Connection {
 
     fn send(&mut self, ask: Ask, body: &[u8]) -> Result<(), BoxError> {
         self.last += 1;
-        let frame = encode(&Request { id: self.last, ask }, body)?;
+        let frame = encode_request(&Request { id: self.last, ask }, body)?;
         self.stream.write_all(&frame).map_err(BoxError::Lost)
     }
 
@@ -112,7 +113,7 @@ impl Connection {
     fn expect_done_with_body(&mut self, ask: Ask, body: &[u8]) -> Result<(), BoxError> {
         match self.ask(ask, body, Some(PATIENCE))? {
             (Answer::Done, _) => Ok(()),
-            _ => Err(unexpected("where only 'done' is one")),
+            _ => Err(unexpected("where only 'done' is valid")),
         }
     }
 
@@ -196,8 +197,13 @@ impl Connection {
     /// Calls one of the agent's file tools.
     pub fn tool(&mut self, call: ToolCall) -> Result<ToolReply, BoxError> {
         let patience = Duration::from_millis(call.timeout_ms) + PATIENCE;
-        match self.ask(Ask::Tool(Box::new(call)), &[], Some(patience))? {
-            (Answer::Tool(reply), _) => Ok(reply),
+        let arguments = serde_json::to_vec(&call.arguments).map_err(ProtocolError::NotAMessage)?;
+        match self.ask(Ask::Tool(Box::new(call)), &arguments, Some(patience))? {
+            (Answer::Tool(reply), result) if result.is_empty() => Ok(reply),
+            (Answer::Tool(reply), result) => {
+                let result = serde_json::from_slice(&result).map_err(ProtocolError::NotAMessage)?;
+                Ok(ToolReply { result: Some(result), ..reply })
+            }
             _ => Err(unexpected("to a tool call")),
         }
     }
@@ -263,7 +269,7 @@ impl Connection {
         patience: Option<Duration>,
     ) -> Result<(Answer, Vec<u8>), BoxError> {
         self.last += 1;
-        let frame = encode(&Request { id: self.last, ask: Ask::Files(Box::new(ask)) }, &[])?;
+        let frame = encode_request(&Request { id: self.last, ask: Ask::Files(Box::new(ask)) }, &[])?;
         let sent = match file {
             Some(file) => send_with(&self.stream, &frame, file).map_err(BoxError::Lost)?,
             None => 0,

@@ -70,7 +70,7 @@ impl Connection {
         Ok(Self {
             number,
             stream,
-            decoder: Decoder::default(),
+            decoder: Decoder::of_requests(),
             files: VecDeque::new(),
             carried: None,
             unsent: Vec::new(),

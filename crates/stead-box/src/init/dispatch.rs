@@ -11,9 +11,8 @@ use super::UpperOn;
 use super::connection::{Connection, Following, Waiting};
 use super::exec::{Exec, Why};
 use super::job::{Queued, Work, failed};
-use super::process_tree::ProcessTree;
 use super::serve::Init;
-use super::spawn::resize;
+use super::spawn::{SideChannel, resize};
 use crate::protocol::{AfterRun, Answer, Ask, ExecOrder, GuestErrorKind, Request, VERSION};
 use crate::spec::{HOME, WORKSPACE};
 
@@ -51,6 +50,7 @@ impl Init {
                 init.connections[index].following.push(Following { request: id, exec: exec.clone(), next: from });
                 None
             }),
+            Ask::Kill { exec } if self.shells.kill(&exec) => Some(Answer::Done),
             Ask::Kill { exec } => self.known(&exec, |init| {
                 init.execs.get_mut(&exec)?.end(Why::Asked, Instant::now());
                 init.connections[index].waiting.push(waiting(id, &exec));
@@ -86,8 +86,27 @@ impl Init {
                 Ok(piece) => return self.connections[index].answer(id, Answer::Piece, &piece),
                 Err(error) => Some(failed(GuestErrorKind::Io, format!("the box cannot give the file: {error}"))),
             },
+            Ask::Shell(order) => {
+                let number = self.connections[index].number;
+                self.shell(number, id, &order, body)
+            }
+            Ask::SuspendShells => {
+                let (answer, states) = self.suspend_shells();
+                return self.connections[index].answer(id, answer, &states);
+            }
+            Ask::EndShells => Some(self.end_shells()),
+            Ask::EndShell { shell } => {
+                self.end_shell(&shell);
+                Some(Answer::Done)
+            }
             Ask::Forget { exec } => self.known(&exec, |init| Some(init.forget(&exec))),
-            Ask::Tool(call) => self.queue(index, id, Work::Tool(call)),
+            Ask::Tool(mut call) => match serde_json::from_slice(&body) {
+                Ok(arguments) => {
+                    call.arguments = arguments;
+                    self.queue(index, id, Work::Tool(call))
+                }
+                Err(_) => return self.connections[index].close(),
+            },
             Ask::Files(ask) => {
                 let file = if ask.takes_file() { self.connections[index].take_file() } else { None };
                 if ask.takes_file() && file.is_none() {
@@ -95,25 +114,7 @@ impl Init {
                 }
                 self.queue(index, id, Work::Files { ask, file })
             }
-            // The written files are about to become a layer that a snapshot refers to, so they must
-            // be on the disk before the server records the snapshot. Nothing else runs, so blocking
-            // here delays no other request. If the sync fails, the server copies the files instead,
-            // as it does for a busy box.
-            Ask::Rest | Ask::Alone if self.is_idle(index) && self.sync_workspace().is_err() => {
-                Some(failed(GuestErrorKind::Busy, "the box cannot bring its files onto the disk"))
-            }
-            Ask::Rest if self.is_idle(index) => {
-                self.shutdown = true;
-                self.connections[index].answer(id, Answer::Done, &[]);
-                self.connections[index].write();
-                None
-            }
-            Ask::Alone if self.is_idle(index) => {
-                let number = self.connections[index].number;
-                self.connections.iter_mut().filter(|other| other.number != number).for_each(Connection::close);
-                Some(Answer::Done)
-            }
-            Ask::Rest | Ask::Alone => Some(failed(GuestErrorKind::Busy, "something runs or is remembered in the box")),
+            ask @ (Ask::Rest | Ask::Alone) => self.rest(index, id, &ask),
             Ask::Shutdown => {
                 self.shutdown = true;
                 None
@@ -122,6 +123,29 @@ impl Init {
         if let Some(answer) = answer {
             self.connections[index].answer(id, answer, &[]);
         }
+    }
+
+    /// Ends the box, or closes its other connections, if nothing runs in it.
+    fn rest(&mut self, index: usize, id: u64, ask: &Ask) -> Option<Answer> {
+        if !self.is_idle(index) {
+            return Some(failed(GuestErrorKind::Busy, "something runs or is remembered in the box"));
+        }
+        // The written files are about to become a layer that a snapshot refers to, so they must be
+        // on the disk before the server records the snapshot. Nothing else runs, so blocking here
+        // delays no other request. If the sync fails, the server copies the files instead, as it
+        // does for a busy box.
+        if self.sync_workspace().is_err() {
+            return Some(failed(GuestErrorKind::Busy, "the box cannot bring its files onto the disk"));
+        }
+        if matches!(ask, Ask::Rest) {
+            self.shutdown = true;
+            self.connections[index].answer(id, Answer::Done, &[]);
+            self.connections[index].write();
+            return None;
+        }
+        let number = self.connections[index].number;
+        self.connections.iter_mut().filter(|other| other.number != number).for_each(Connection::close);
+        Some(Answer::Done)
     }
 
     /// Syncs the agent's files to the disk.
@@ -140,7 +164,7 @@ impl Init {
         let number = self.connections[asking].number;
         let alone = self.connections.iter().all(|connection| connection.number == number || connection.is_quiet());
         let quiet = self.execs.is_empty() && self.lingering.is_empty() && self.queue.is_empty() && self.jobs.is_empty();
-        alone && quiet && other_processes() == 0
+        alone && quiet && self.shells.is_empty() && other_processes() == 0
     }
 
     fn known(&mut self, exec: &str, then: impl FnOnce(&mut Self) -> Option<Answer>) -> Option<Answer> {
@@ -167,19 +191,12 @@ impl Init {
             return failed(GuestErrorKind::ResourceExhausted, format!("{MOST_EXECS} execs are running"));
         }
         self.clear_a_full_box();
-        let tree = match &self.handles.cgroup {
-            Some(group) => ProcessTree::group(group, self.next_number),
-            None => Ok(ProcessTree::Supervised { supervisor: None, rounds: 0 }),
-        };
-        self.next_number += 1;
-        let tree = match tree {
+        let tree = match self.new_tree() {
             Ok(tree) => tree,
-            Err(error) => {
-                return failed(GuestErrorKind::ResourceExhausted, format!("cannot make a control group: {error}"));
-            }
+            Err(refused) => return *refused,
         };
         let before = self.memory_kills();
-        match self.spawn_with_room(order, &tree) {
+        match self.spawn_with_room(order, &tree, SideChannel::Without) {
             Ok(spawned) => {
                 let mut exec = Exec::new(order, input, spawned, tree, before);
                 exec.write_input();
@@ -207,11 +224,12 @@ impl Init {
         Answer::Done
     }
 
-    /// Returns the number of processes, without init and its own jobs.
+    /// Returns the number of processes, without init, its own jobs and shells that wait for a
+    /// command.
     fn processes(&self) -> u64 {
         let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
         let pids = entries.filter(|entry| entry.file_name().to_str().is_some_and(|name| name.parse::<u32>().is_ok()));
-        (pids.count() as u64).saturating_sub(1 + self.jobs.len() as u64)
+        (pids.count() as u64).saturating_sub(1 + self.jobs.len() as u64 + self.shells.waiting_processes())
     }
 
     /// Removes the first finished exec in the order of ids. Returns false if none has finished.

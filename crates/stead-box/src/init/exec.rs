@@ -12,10 +12,11 @@ use std::time::{Duration, Instant};
 use rustix::io::{Errno, read, write};
 use rustix::process::{Pid, Signal, WaitStatus, kill_process, kill_process_group};
 
+use super::left;
 use super::output::Output;
 use super::process_tree::ProcessTree;
 use super::spawn::Spawned;
-use crate::protocol::{ExecOrder, ExecResult, ExecStatus, Input, Stream};
+use crate::protocol::{ExecOrder, ExecResult, ExecStatus, Input, Left, Stream};
 
 /// Maximum time to wait for open pipes after the command has ended.
 const DRAIN: Duration = Duration::from_millis(50);
@@ -60,7 +61,7 @@ pub(super) struct Exec {
     child: Option<Pid>,
     /// Process of the command, if it differs from `child`.
     command: Option<Pid>,
-    status: Option<ExitStatus>,
+    pub(super) status: Option<ExitStatus>,
     phase: Phase,
     started: Instant,
     deadline: Option<Instant>,
@@ -71,7 +72,7 @@ pub(super) struct Exec {
 /// Exit status of a process: its exit code, or 128 plus the signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ExitStatus {
-    code: i32,
+    pub(super) code: i32,
     signal: Option<i32>,
 }
 
@@ -211,6 +212,11 @@ impl Exec {
         matches!(self.phase, Phase::Ending { .. })
     }
 
+    /// Returns the process of the command, once it is known and until it has ended.
+    pub(super) fn command(&self) -> Option<Pid> {
+        self.command.filter(|_| self.status.is_none())
+    }
+
     /// Returns the process that init started, until it has ended.
     pub(super) fn child(&self) -> Option<Pid> {
         self.child
@@ -236,7 +242,8 @@ impl Exec {
             Phase::Draining { until } => {
                 self.drain();
                 let closed = self.stdout.is_none() && self.stderr.is_none();
-                if closed || now >= until {
+                // A process that is just ending must not count as left behind.
+                if (closed && self.tree.count() == 0) || now >= until {
                     self.finish(None, 0, memory_kills);
                     return true;
                 }
@@ -262,6 +269,7 @@ impl Exec {
         let ExitStatus { code, signal } = self.status.unwrap_or(ExitStatus::from_number(-libc::SIGKILL));
         let (stdout, stderr, kept) = self.output.take_ends();
         let timed_out = why == Some(Why::Deadline);
+        let left = if why.is_none() { left::of(&self.tree.members()) } else { Left::default() };
         self.input = None;
         let result = ExecResult {
             exit_code: if timed_out { TIMED_OUT } else { code },
@@ -274,6 +282,7 @@ impl Exec {
             stderr,
             chunks: self.output.chunks(),
             survivors,
+            left,
         };
         self.phase = Phase::Finished(Box::new((result, kept)));
     }

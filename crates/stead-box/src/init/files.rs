@@ -20,7 +20,7 @@ use stead_fs::{
 
 use super::Compared;
 use super::put_all::put_all;
-use crate::protocol::{Answer, FileAsk, FileStat, GuestError, GuestErrorKind, IfMissing, IfThere, PatchText};
+use crate::protocol::{Answer, FileAsk, FileStat, GuestError, GuestErrorKind, IfMissing, IfThere};
 
 type Answered = Result<(Answer, Vec<u8>), GuestError>;
 
@@ -90,14 +90,25 @@ fn attempt(files: &mut DiskFs, ask: &FileAsk, lent: Option<&OwnedFd>, compared: 
                 Ok(done)
             })
         }
-        FileAsk::Diff => {
+        FileAsk::Diff { options } => {
             let base = Scratch::unpacked(lent()?)?;
-            patch_of(patch::between(&DiskFs::open(&base.0)?, files)?)
+            answer_patch(&patch::between(&DiskFs::open(&base.0)?, files, options)?)
         }
-        FileAsk::Compare => compare(files, compared),
+        FileAsk::CompareInto { options, most_filled } => {
+            let patch = compare(files, compared, options)?;
+            limit_writes(*most_filled)?;
+            let mut out = io::BufWriter::with_capacity(256 << 10, lent()?);
+            serde_json::to_writer(&mut out, &patch).map_err(io::Error::from)?;
+            out.flush()?;
+            Ok(done)
+        }
         FileAsk::PutAll { files: contents } => Ok((put_all(files, contents, lent()?)?, Vec::new())),
         FileAsk::Stamp => stamp_of(files),
         FileAsk::StampWritten => stamp_of(&upper(compared)?),
+        FileAsk::TreeHash { most_entries, most_bytes } => {
+            let hash = files.small_tree_hash(*most_entries, *most_bytes)?.map(|hash| hash.to_string());
+            Ok((Answer::TreeHash { hash }, Vec::new()))
+        }
         FileAsk::Touched { most } => touched(compared, *most),
     }
 }
@@ -111,14 +122,14 @@ fn in_bulk(files: &DiskFs, change: impl FnOnce(&mut DiskFs) -> Answered) -> Answ
     Ok(answered)
 }
 
-fn compare(files: &DiskFs, compared: Option<&Compared>) -> Answered {
+fn compare(files: &DiskFs, compared: Option<&Compared>, options: &patch::Options) -> Result<Patch, GuestError> {
     let nothing = || GuestError::new(GuestErrorKind::NoBase, "there is nothing to compare with yet");
     let compared = compared.ok_or_else(nothing)?;
     let before = open_tree(&compared.before)?;
-    let Some(written) = &compared.written else { return patch_of(patch::between(&before, files)?) };
+    let Some(written) = &compared.written else { return Ok(patch::between(&before, files, options)?) };
     let written = written.iter().map(open_tree).collect::<io::Result<Vec<_>>>()?;
     let uppers: Vec<&dyn Filesystem> = written.iter().map(|upper| upper as &dyn Filesystem).collect();
-    patch_of(patch::between_written(&before, files, &uppers)?)
+    Ok(patch::between_written(&before, files, &uppers, options)?)
 }
 
 /// Lists the leaves of the upper directory: files, links, whiteouts, and empty directories.
@@ -155,7 +166,7 @@ fn stamp_of(files: &DiskFs) -> Answered {
 }
 
 fn upper(compared: Option<&Compared>) -> Result<DiskFs, GuestError> {
-    let nothing = || GuestError::new(GuestErrorKind::NoBase, "the box was not told where it is written");
+    let nothing = || GuestError::new(GuestErrorKind::NoBase, "the box does not know its writable layer");
     Ok(open_tree(&compared.ok_or_else(nothing)?.upper)?)
 }
 
@@ -163,9 +174,8 @@ fn open_tree(fd: &OwnedFd) -> io::Result<DiskFs> {
     DiskFs::open(Path::new(&format!("/proc/self/fd/{}", fd.as_raw_fd())))
 }
 
-fn patch_of(Patch { text, changed, unshown, contents }: Patch) -> Answered {
-    let body = serde_json::to_vec(&PatchText { text, changed, unshown, contents }).map_err(io::Error::other)?;
-    Ok((Answer::Patch, body))
+fn answer_patch(patch: &Patch) -> Answered {
+    Ok((Answer::Patch, serde_json::to_vec(patch).map_err(io::Error::other)?))
 }
 
 /// Parses a path. The rules for new names only apply to the tools, not to the raw file API.

@@ -18,7 +18,7 @@ use stead_fs::{DiskFs, Durability};
 use super::{Compared, files};
 use crate::build;
 use crate::protocol::{
-    Answer, FileAsk, GuestError, GuestErrorKind, MAX_FRAME, Reply, ToolCall, ToolLimits, ToolReply, encode,
+    Answer, FileAsk, GuestError, GuestErrorKind, MAX_FRAME, ProtocolError, Reply, ToolCall, ToolReply, encode,
 };
 use crate::spec::WORKSPACE;
 use crate::sys::clone::{self, Side};
@@ -43,10 +43,7 @@ pub(super) struct Queued {
 impl Queued {
     pub(super) fn changes_files(&self) -> bool {
         match &self.work {
-            Work::Tool(call) => {
-                let tool = call.tool.parse::<FileTool>();
-                !matches!(tool, Ok(FileTool::Ls | FileTool::Read | FileTool::Glob | FileTool::Grep))
-            }
+            Work::Tool(call) => call.tool.parse::<FileTool>().map_or(true, FileTool::changes_files),
             Work::Files { ask, .. } => ask.changes_files(),
         }
     }
@@ -85,7 +82,7 @@ impl Job {
                     clone::leave(1);
                 }
                 let (answer, body) = perform(&queued.work, compared);
-                let frame = encode(&Reply { id: queued.request, answer }, &body);
+                let frame = frame_of(queued.request, answer, &body);
                 let sent = frame.is_ok_and(|frame| File::from(OwnedFd::from(to)).write_all(&frame).is_ok());
                 clone::leave(i32::from(!sent))
             }
@@ -132,6 +129,17 @@ pub(super) fn failed(kind: GuestErrorKind, message: impl Into<String>) -> Answer
     Answer::Failed(GuestError::new(kind, message))
 }
 
+/// Encodes the answer. One that does not fit into a frame becomes an error that says so.
+fn frame_of(request: u64, answer: Answer, body: &[u8]) -> Result<Vec<u8>, ProtocolError> {
+    match encode(&Reply { id: request, answer }, body) {
+        Err(ProtocolError::TooLong { .. } | ProtocolError::BadHead { .. }) => {
+            let answer = failed(GuestErrorKind::TooLarge { size: None }, "the tool's answer is larger than a frame");
+            encode(&Reply { id: request, answer }, &[])
+        }
+        encoded => encoded,
+    }
+}
+
 /// Performs the operation, in the child.
 fn perform(work: &Work, compared: Option<&Compared>) -> (Answer, Vec<u8>) {
     // An acknowledged change survives a power loss, so each one waits for the disk.
@@ -140,7 +148,7 @@ fn perform(work: &Work, compared: Option<&Compared>) -> (Answer, Vec<u8>) {
         Err(error) => return (failed(GuestErrorKind::NoWorkspace, error.to_string()), Vec::new()),
     };
     match work {
-        Work::Tool(call) => (tool(&mut files, call), Vec::new()),
+        Work::Tool(call) => tool(&mut files, call),
         Work::Files { ask, file } => {
             let mounted = if compared.is_none() { Compared::mounted() } else { None };
             files::perform(&mut files, ask, file.as_ref(), compared.or(mounted.as_ref()))
@@ -148,27 +156,42 @@ fn perform(work: &Work, compared: Option<&Compared>) -> (Answer, Vec<u8>) {
     }
 }
 
-fn tool(files: &mut DiskFs, call: &ToolCall) -> Answer {
+fn tool(files: &mut DiskFs, call: &ToolCall) -> (Answer, Vec<u8>) {
     let Ok(tool) = call.tool.parse::<FileTool>() else {
-        return failed(GuestErrorKind::UnknownTool, format!("{:?} is not a file tool", call.tool));
+        let message = format!("{:?} is not a file tool", call.tool);
+        return (failed(GuestErrorKind::UnknownTool, message), Vec::new());
     };
-    let limits = limits(call.limits);
-    let call = Call { tool, arguments: &call.arguments, limits: &limits, now_millis: call.now_millis };
+    let call = Call { tool, arguments: &call.arguments, limits: &call.limits, now_millis: call.now_millis };
     let reply = tools::call(files, call);
-    Answer::Tool(match reply.outcome {
-        Ok(result) => ToolReply { result: Some(result), code: None, hint: None, message: reply.message },
-        Err(error) => {
-            ToolReply { result: None, code: Some(error.code.to_owned()), hint: error.hint, message: error.message }
+    match reply.outcome {
+        // Only a key that is not text cannot be encoded, and a result has none.
+        Ok(result) => {
+            let body = serde_json::to_vec(&result).unwrap_or_default();
+            (Answer::Tool(ToolReply { result: None, code: None, hint: None, message: reply.message }), body)
         }
-    })
+        Err(error) => {
+            let (code, hint, message) = (Some(error.code.to_owned()), error.hint, error.message);
+            (Answer::Tool(ToolReply { result: None, code, hint, message }), Vec::new())
+        }
+    }
 }
 
-fn limits(limits: ToolLimits) -> stead_fs::Limits {
-    let number = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);
-    stead_fs::Limits {
-        write_chars: number(limits.write_chars),
-        path_depth: number(limits.path_depth),
-        segment_chars: number(limits.segment_chars),
-        ..stead_fs::Limits::default()
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::read_frame;
+
+    #[test]
+    fn an_answer_that_is_too_long_is_an_error_of_its_own() {
+        let long = || failed(GuestErrorKind::Io, "x".repeat(MAX_FRAME / 2));
+        for (answer, bytes, fits) in
+            [(Answer::Done, 1 << 10, true), (Answer::Done, MAX_FRAME, false), (long(), 0, false)]
+        {
+            let frame = frame_of(7, answer, &vec![0; bytes]).unwrap();
+            let (reply, body): (Reply, Vec<u8>) = read_frame(&frame).unwrap().unwrap();
+            let kind = if let Answer::Failed(error) = reply.answer { Some(error.kind) } else { None };
+            let expected = (!fits).then_some(GuestErrorKind::TooLarge { size: None });
+            assert_eq!((reply.id, kind, body.len()), (7, expected, if fits { bytes } else { 0 }));
+        }
     }
 }

@@ -6,8 +6,13 @@
 
 use std::collections::VecDeque;
 
-use crate::protocol::{CHUNK, FullBuffer, Kept, OutputLimits, Stream};
+use stead_fs::incomplete_tail;
 
+use crate::protocol::{FullBuffer, Kept, OutputLimits, Stream};
+
+/// Maximum number of bytes of a chunk. A byte takes at most six bytes of JSON, so that a chunk fits
+/// into an answer of the default size, whatever it contains.
+const CHUNK: usize = 8 << 10;
 /// Cost of a chunk in addition to its bytes, so that many tiny chunks stay within the limit.
 const OVERHEAD: usize = 64;
 /// Upper bounds for the limits in a request.
@@ -17,6 +22,7 @@ const MOST_RING: u64 = 8 << 20;
 pub(super) struct Output {
     stdout: Ends,
     stderr: Ends,
+    splitter: [Splitter; 2],
     ring: VecDeque<(Stream, Vec<u8>)>,
     /// Number of the first chunk in the ring.
     first: u64,
@@ -35,6 +41,7 @@ impl Output {
         Self {
             stdout: ends(),
             stderr: ends(),
+            splitter: <[Splitter; 2]>::default(),
             ring: VecDeque::new(),
             first: 0,
             ring_bytes: 0,
@@ -45,11 +52,12 @@ impl Output {
     }
 
     pub(super) fn push(&mut self, stream: Stream, bytes: &[u8]) {
-        match stream {
-            Stream::Stdout => self.stdout.push(bytes),
-            Stream::Stderr => self.stderr.push(bytes),
-        }
-        for chunk in bytes.chunks(CHUNK) {
+        let (ends, splitter) = match stream {
+            Stream::Stdout => (&mut self.stdout, &mut self.splitter[0]),
+            Stream::Stderr => (&mut self.stderr, &mut self.splitter[1]),
+        };
+        ends.push(bytes);
+        for chunk in splitter.split(bytes) {
             self.ring_bytes += chunk.len() + OVERHEAD;
             self.ring.push_back((stream, chunk.to_vec()));
         }
@@ -108,6 +116,38 @@ impl Output {
     }
 }
 
+/// Splits the output of a stream into chunks between characters of UTF-8.
+///
+/// A command may write a character in two parts. Each part is then a chunk of its own, so that the
+/// chunks around them are text. No byte waits for the next one: a reader of a binary protocol gets
+/// all output at once.
+#[derive(Default)]
+struct Splitter {
+    /// Number of bytes that complete the character at the end of the last chunk.
+    expected: usize,
+}
+
+impl Splitter {
+    fn split<'a>(&mut self, bytes: &'a [u8]) -> Vec<&'a [u8]> {
+        let rest_of_character = bytes.iter().take(self.expected).take_while(|byte| (0x80..0xc0).contains(*byte));
+        let (rest, mut text) = bytes.split_at(rest_of_character.count());
+        self.expected = if text.is_empty() { self.expected - rest.len() } else { 0 };
+        let mut chunks = vec![rest];
+        while text.len() > CHUNK {
+            let (chunk, more) = text.split_at(CHUNK - incomplete_tail(&text[..CHUNK]));
+            chunks.push(chunk);
+            text = more;
+        }
+        let (whole, start) = text.split_at(text.len() - incomplete_tail(text));
+        if let Some(first) = start.first() {
+            self.expected = first.leading_ones() as usize - start.len();
+        }
+        chunks.extend([whole, start]);
+        chunks.retain(|chunk| !chunk.is_empty());
+        chunks
+    }
+}
+
 /// The start and the end of a stream.
 struct Ends {
     /// Maximum size of each part.
@@ -148,6 +188,23 @@ mod tests {
             assert_eq!(stderr, Kept::default());
             assert_eq!(bytes, [&text[..10], &text[990..]].concat());
         }
+    }
+
+    #[test]
+    fn only_the_parts_of_a_split_character_are_not_text() {
+        let mut splitter = Splitter::default();
+        assert_eq!(splitter.split("né".as_bytes()), ["né".as_bytes()]);
+        assert_eq!(splitter.split(b"caf\xf0\x9f"), [&b"caf"[..], b"\xf0\x9f"]);
+        assert_eq!(splitter.split(b"\x98"), [b"\x98"]);
+        assert_eq!(splitter.split(b"\x80 end \xc3"), [&b"\x80"[..], b" end ", b"\xc3"]);
+        // The command goes on with something else than the end of the character.
+        assert_eq!(splitter.split(b"abc"), [b"abc"]);
+        assert_eq!(splitter.split(b"\xa9"), [b"\xa9"]);
+        let long = "é".repeat(CHUNK);
+        let text = format!("a{long}");
+        let chunks = splitter.split(text.as_bytes());
+        assert!(chunks.iter().all(|chunk| chunk.len() <= CHUNK && std::str::from_utf8(chunk).is_ok()));
+        assert_eq!(chunks.concat(), text.as_bytes());
     }
 
     #[test]

@@ -94,6 +94,18 @@ impl ProcessTree {
         }
     }
 
+    /// Returns the processes, without a supervisor. Those of a large group may be incomplete.
+    pub(super) fn members(&self) -> Vec<Pid> {
+        match self {
+            Self::Group { directory, .. } => {
+                let text = get(directory, "cgroup.procs").unwrap_or_default();
+                let text = String::from_utf8_lossy(&text);
+                text.lines().filter_map(|line| Pid::from_raw(line.parse().ok()?)).collect()
+            }
+            Self::Supervised { supervisor, .. } => supervisor.map(below).unwrap_or_default(),
+        }
+    }
+
     /// Removes the group if it is empty. Returns true if it is gone.
     pub(super) fn remove(&self, parent: Option<&OwnedFd>) -> bool {
         match (self, parent) {

@@ -14,7 +14,7 @@ use super::group_events;
 use super::job::{Job, Queued};
 use super::process_tree::{ProcessTree, everything, strays};
 use super::serve::Init;
-use super::spawn::{Spawned, spawn};
+use super::spawn::{SideChannel, Spawned, spawn};
 use crate::protocol::{ExecOrder, GuestError, GuestErrorKind};
 
 /// Maximum time that init spends on making room for one command. It handles no request meanwhile.
@@ -49,10 +49,15 @@ impl Room {
 impl Init {
     /// Starts a command. If there is no room, it first kills processes that finished commands left
     /// behind.
-    pub(super) fn spawn_with_room(&mut self, order: &ExecOrder, tree: &ProcessTree) -> Result<Spawned, GuestError> {
+    pub(super) fn spawn_with_room(
+        &mut self,
+        order: &ExecOrder,
+        tree: &ProcessTree,
+        side_channel: SideChannel,
+    ) -> Result<Spawned, GuestError> {
         let mut room = Room::default();
         loop {
-            match spawn(order, &self.handles.env, tree) {
+            match spawn(order, &self.handles.env, tree, side_channel) {
                 Err(unstarted) if unstarted.kind == GuestErrorKind::ResourceExhausted && room.is_made(self) => {}
                 outcome => return outcome,
             }
@@ -95,7 +100,7 @@ impl Init {
         if self.handles.events.processes.is_none() || self.refusals() == self.refusals_seen {
             return;
         }
-        let running = self.execs.values().filter(|exec| exec.result().is_none());
+        let running = self.execs.values().filter(|exec| exec.result().is_none()).chain(self.shells.running());
         let running: u64 = running.map(|exec| exec.tree.count()).sum();
         let left = self.left_behind();
         if running > 0 && left >= MANY && left > running {
@@ -136,7 +141,8 @@ impl Init {
     /// Returns processes that belong to no running command. Without control groups init may have
     /// lost track of them.
     fn not_of_running_commands(&self) -> Vec<Pid> {
-        let running = self.execs.values().filter(|exec| exec.result().is_none()).filter_map(Exec::child);
+        let running = self.execs.values().filter(|exec| exec.result().is_none()).chain(self.shells.running());
+        let running = running.filter_map(Exec::child);
         let known: Vec<_> = running.chain(self.jobs.iter().map(|job| job.child)).collect();
         strays(&known)
     }
@@ -145,7 +151,8 @@ impl Init {
     fn end_left_behind(&mut self) -> bool {
         if self.handles.cgroup.is_none() {
             let left = self.not_of_running_commands();
-            if self.jobs.is_empty() && self.execs.values().all(|exec| exec.result().is_some()) {
+            let idle = self.execs.values().all(|exec| exec.result().is_some()) && self.shells.is_empty();
+            if self.jobs.is_empty() && idle {
                 // One `kill` for all processes, so that none escapes by forking.
                 everything();
             }

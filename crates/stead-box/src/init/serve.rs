@@ -13,6 +13,7 @@ use super::exec::{Exec, ExitStatus};
 use super::group_events;
 use super::job::{Job, Queued, failed};
 use super::process_tree::{ProcessTree, strays};
+use super::shells::Shells;
 use super::socket_watch::SocketWatch;
 use super::{Door, Handles};
 use crate::protocol::{GuestErrorKind, Stream};
@@ -29,6 +30,7 @@ pub(super) struct Init {
     pub(super) signals: OwnedFd,
     pub(super) connections: Vec<Connection>,
     pub(super) execs: BTreeMap<String, Exec>,
+    pub(super) shells: Shells,
     /// Forgotten execs whose processes or pipes remain. Init continues to read their pipes, because
     /// closing them would kill a background server at its next line of output.
     pub(super) lingering: Vec<Exec>,
@@ -54,6 +56,10 @@ enum Source {
     Report(String),
     Input(String),
     Lingering(usize, Stream),
+    ShellOutput(String, Stream),
+    ShellInput(String),
+    /// The side channel of a shell or the report of its supervisor, which every tick reads.
+    ShellReport,
     Job(u64, u64),
 }
 
@@ -71,6 +77,7 @@ pub(crate) fn serve(handles: Handles) {
         signals,
         connections: Vec::new(),
         execs: BTreeMap::new(),
+        shells: Shells::default(),
         lingering: Vec::new(),
         unstarted: Vec::new(),
         queue: VecDeque::new(),
@@ -130,6 +137,23 @@ impl Init {
                 }
             }
         }
+        for (name, shell) in self.shells.iter() {
+            let exec = &shell.exec;
+            let input = exec.input.as_ref().filter(|input| !input.bytes.is_empty());
+            let ends = [
+                (Source::ShellOutput(name.clone(), Stream::Stdout), exec.stdout.as_ref(), PollFlags::IN),
+                (Source::ShellOutput(name.clone(), Stream::Stderr), exec.stderr.as_ref(), PollFlags::IN),
+                (Source::ShellReport, exec.report.as_ref(), PollFlags::IN),
+                (Source::ShellReport, shell.channel.as_ref(), PollFlags::IN),
+                (Source::ShellInput(name.clone()), input.map(|input| &input.fd), PollFlags::OUT),
+            ];
+            for (source, fd, flags) in ends {
+                if let Some(fd) = fd {
+                    sources.push(source);
+                    fds.push(PollFd::from_borrowed_fd(fd.as_fd(), flags));
+                }
+            }
+        }
         for job in &self.jobs {
             sources.push(Source::Job(job.connection, job.request));
             fds.push(PollFd::new(&job.pipe, PollFlags::IN));
@@ -153,7 +177,8 @@ impl Init {
             Door::Dialled(dialler) => dialler.due(self.ready_connections()),
         };
         let sockets = self.may_have_processes().then(|| self.sockets.due());
-        execs.chain(self.jobs.iter().map(|job| job.deadline)).chain(dial).chain(sockets).min()
+        let jobs = self.jobs.iter().map(|job| job.deadline);
+        execs.chain(jobs).chain(dial).chain(sockets).chain(self.shells.next_tick()).min()
     }
 
     fn handle(&mut self, source: &Source, flags: PollFlags) {
@@ -179,6 +204,17 @@ impl Init {
                     exec.write_input();
                 }
             }
+            Source::ShellOutput(name, stream) => {
+                if let Some(shell) = self.shells.get_mut(name) {
+                    shell.read_output(*stream);
+                }
+            }
+            Source::ShellInput(name) => {
+                if let Some(shell) = self.shells.get_mut(name) {
+                    shell.exec.write_input();
+                }
+            }
+            Source::ShellReport => {}
             // No entry is removed before all sources are handled, and new ones are appended. So the
             // index is valid.
             Source::Lingering(index, stream) => {
@@ -239,7 +275,7 @@ impl Init {
     pub(super) fn reap(&mut self) {
         // The call fails when there is no child left.
         while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
-            for exec in self.execs.values_mut().chain(&mut self.lingering) {
+            for exec in self.execs.values_mut().chain(&mut self.lingering).chain(self.shells.execs_mut()) {
                 if exec.reaped(pid, ExitStatus::of(status)) {
                     break;
                 }
@@ -273,6 +309,8 @@ impl Init {
                 exec.tree.remove(group);
             }
         }
+        self.settle_shells(now, memory_kills, strays);
+        let group = self.handles.cgroup.as_ref();
         self.lingering.retain(|exec| exec.lingers(group));
         self.unstarted.retain(|tree| !tree.remove(group));
         for job in self.jobs.iter().filter(|job| now >= job.deadline) {
@@ -302,17 +340,17 @@ impl Init {
     /// Returns true if processes other than init may run. Without control groups init does not know
     /// which processes commands leave behind.
     fn may_have_processes(&self) -> bool {
-        self.handles.cgroup.is_none() || !self.execs.is_empty() || !self.lingering.is_empty()
+        self.handles.cgroup.is_none() || !self.execs.is_empty() || !self.lingering.is_empty() || !self.shells.is_empty()
     }
 
     /// Kills orphans if an exec is being killed. Without subreapers all orphans become children of
     /// process 1, and their exec is unknown. Returns the number of orphans left.
     fn end_strays(&self) -> u64 {
         let listens = matches!(self.handles.door, Door::Listener(_));
-        if listens || !self.execs.values().any(Exec::is_ending) {
+        if listens || !(self.execs.values().any(Exec::is_ending) || self.shells.is_ending()) {
             return 0;
         }
-        let execs = self.execs.values().chain(&self.lingering).filter_map(Exec::child);
+        let execs = self.execs.values().chain(&self.lingering).chain(self.shells.running()).filter_map(Exec::child);
         let known: Vec<_> = execs.chain(self.jobs.iter().map(|job| job.child)).collect();
         let strays = strays(&known);
         for stray in &strays {

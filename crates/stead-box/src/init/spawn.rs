@@ -41,6 +41,19 @@ pub(super) struct Spawned {
     pub(super) stdin: Option<OwnedFd>,
     /// Pipe on which a supervisor reports about the command.
     pub(super) report: Option<OwnedFd>,
+    /// Pipe that the command has as descriptor [`SIDE_CHANNEL`].
+    pub(super) side_channel: Option<OwnedFd>,
+}
+
+/// Number of the command's end of a side channel. It is above all numbers that programs usually
+/// open.
+pub(super) const SIDE_CHANNEL: i32 = 199;
+
+/// Tells whether a command has a pipe to init in addition to its output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SideChannel {
+    Without,
+    With,
 }
 
 /// The command's ends of its files.
@@ -48,6 +61,7 @@ struct Files {
     stdin: OwnedFd,
     stdout: OwnedFd,
     stderr: OwnedFd,
+    side_channel: Option<OwnedFd>,
     terminal: bool,
 }
 
@@ -55,12 +69,21 @@ pub(super) fn spawn(
     order: &ExecOrder,
     base: &BTreeMap<String, String>,
     tree: &ProcessTree,
+    side_channel: SideChannel,
 ) -> Result<Spawned, GuestError> {
     let directory = open_cwd(&order.cwd)?;
     let exhausted = |error: io::Error| {
         GuestError::new(GuestErrorKind::ResourceExhausted, format!("cannot start a process: {error}"))
     };
-    let (ours, theirs) = files(order).map_err(exhausted)?;
+    let (ours, mut theirs) = files(order).map_err(exhausted)?;
+    let side_channel = match side_channel {
+        SideChannel::Without => None,
+        SideChannel::With => {
+            let (reader, writer) = io::pipe().map_err(exhausted)?;
+            theirs.side_channel = Some(writer.into());
+            Some(reader.into())
+        }
+    };
     let (mut failure, fail) = io::pipe().map_err(exhausted)?;
     let supervised = match tree {
         ProcessTree::Supervised { .. } => Some(io::pipe().map_err(exhausted)?),
@@ -88,7 +111,7 @@ pub(super) fn spawn(
     if !reason.is_empty() {
         return Err(GuestError::new(GuestErrorKind::CannotExecute, reason));
     }
-    Ok(Spawned { child, report: report.map(Into::into), ..ours(child) })
+    Ok(Spawned { child, report: report.map(Into::into), side_channel, ..ours(child) })
 }
 
 /// Returns `/bin/sh` instead of `/bin/bash` if the image has no bash.
@@ -128,9 +151,12 @@ fn files(order: &ExecOrder) -> io::Result<(Ours, Files)> {
             (Some(OwnedFd::from(ours)), theirs.into())
         }
     };
-    let ours = move |child| Spawned { child, stdout: stdout.into(), stderr: Some(stderr.into()), stdin, report: None };
-    let theirs =
-        Files { stdin: their_stdin, stdout: their_stdout.into(), stderr: their_stderr.into(), terminal: false };
+    let ours = move |child| {
+        let (stdout, stderr) = (stdout.into(), Some(stderr.into()));
+        Spawned { child, stdout, stderr, stdin, report: None, side_channel: None }
+    };
+    let (stdout, stderr) = (their_stdout.into(), their_stderr.into());
+    let theirs = Files { stdin: their_stdin, stdout, stderr, side_channel: None, terminal: false };
     Ok((Box::new(ours), theirs))
 }
 
@@ -149,8 +175,11 @@ fn terminal(size: TerminalSize) -> io::Result<(Ours, Files)> {
     };
     let (stdin, again) = (slave.try_clone()?, slave.try_clone()?);
     let writer = master.try_clone()?;
-    let ours = move |child| Spawned { child, stdout: master, stderr: None, stdin: Some(writer), report: None };
-    Ok((Box::new(ours), Files { stdin, stdout: slave, stderr: again, terminal: true }))
+    let ours = move |child| {
+        let (stdin, side_channel) = (Some(writer), None);
+        Spawned { child, stdout: master, stderr: None, stdin, report: None, side_channel }
+    };
+    Ok((Box::new(ours), Files { stdin, stdout: slave, stderr: again, side_channel: None, terminal: true }))
 }
 
 pub(super) fn resize(terminal: impl AsFd, size: TerminalSize) -> io::Result<()> {
@@ -178,19 +207,47 @@ fn become_command(
         if files.terminal {
             rustix::process::ioctl_tiocsctty(&files.stdin)?;
         }
+        if let Some(side_channel) = &files.side_channel {
+            signals::inherit_as(side_channel, SIDE_CHANNEL)?;
+        }
         rustix::process::fchdir(directory)?;
         signals::reset();
         Ok(())
     };
     let Some((program, arguments)) = order.argv.split_first() else {
         let _ = write!(fail, "there is no program to run");
-        return 127;
+        return NOT_FOUND;
     };
     let program = shell_that_is_there(program);
-    let error = match prepared() {
-        Ok(()) => Command::new(program).args(arguments).env_clear().envs(environment).exec(),
-        Err(error) => error,
-    };
-    let _ = write!(fail, "cannot run {program:?}: {error}");
-    127
+    if let Err(error) = prepared() {
+        let _ = write!(fail, "cannot run {program:?}: {error}");
+        return NOT_EXECUTABLE;
+    }
+    let error = Command::new(program).args(arguments).env_clear().envs(environment).exec();
+    match exit_code(&error) {
+        // The command has started and ends like one that a shell could not find: with a message on
+        // its standard error.
+        Some(code) => {
+            let _ = writeln!(io::stderr(), "cannot run {program:?}: {error}");
+            code
+        }
+        None => {
+            let _ = write!(fail, "cannot run {program:?}: {error}");
+            NOT_EXECUTABLE
+        }
+    }
+}
+
+/// Exit codes for a program that cannot be executed, the same as those of a shell.
+const NOT_FOUND: i32 = 127;
+const NOT_EXECUTABLE: i32 = 126;
+
+/// Returns the exit code for an error of `execve`. `None` if the box lacks a resource, which is not
+/// the command's fault.
+fn exit_code(error: &io::Error) -> Option<i32> {
+    match error.raw_os_error()? {
+        libc::ENOENT => Some(NOT_FOUND),
+        libc::EAGAIN | libc::ENOMEM | libc::EMFILE | libc::ENFILE => None,
+        _ => Some(NOT_EXECUTABLE),
+    }
 }

@@ -5,33 +5,55 @@ use std::io::{self, Read};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Maximum size of a head and a body together.
+use super::message::Request;
+
+/// Maximum sizes of one kind of frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Sizes {
+    /// A head and a body together.
+    total: usize,
+    /// A head alone. File contents, output, and arguments of tools are in the body.
+    head: usize,
+}
+
+/// Maximum size of a reply, which the server reads from a box.
 pub const MAX_FRAME: usize = 8 << 20;
-/// Maximum size of a head. File contents and output are in the body.
-const MAX_HEAD: usize = 1 << 20;
+const REPLY: Sizes = Sizes { total: MAX_FRAME, head: 1 << 20 };
+/// A request is larger than a reply: it holds the arguments of a tool call, of which the server
+/// accepts 16 MiB, or a command with its environment.
+const REQUEST: Sizes = Sizes { total: 24 << 20, head: 8 << 20 };
 const PREFIX: usize = 8;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ProtocolError {
-    #[error("a frame of {bytes} bytes, where at most {MAX_FRAME} are allowed")]
-    TooLong { bytes: u64 },
+    #[error("a frame of {bytes} bytes, where at most {most} are allowed")]
+    TooLong { bytes: u64, most: usize },
     #[error("a frame whose head has {head} bytes, of {total} in all")]
     BadHead { head: u64, total: u64 },
     #[error("a head that is not a message")]
     NotAMessage(#[source] serde_json::Error),
-    #[error("an answer that does not belong to the question: {what}")]
+    #[error("unexpected answer {what}")]
     Unexpected { what: &'static str },
     #[error("it speaks version {theirs} of the protocol, this is version {ours}")]
     Version { ours: u32, theirs: u32 },
 }
 
-/// Encodes a frame.
+/// Encodes a reply of a box.
 pub fn encode<T: Serialize>(head: &T, body: &[u8]) -> Result<Vec<u8>, ProtocolError> {
+    encode_within(REPLY, head, body)
+}
+
+/// Encodes a request to a box.
+pub fn encode_request(head: &Request, body: &[u8]) -> Result<Vec<u8>, ProtocolError> {
+    encode_within(REQUEST, head, body)
+}
+
+fn encode_within<T: Serialize>(sizes: Sizes, head: &T, body: &[u8]) -> Result<Vec<u8>, ProtocolError> {
     let head = serde_json::to_vec(head).map_err(ProtocolError::NotAMessage)?;
     let total = head.len() + body.len();
-    check(head.len() as u64, total as u64)?;
+    check(sizes, head.len() as u64, total as u64)?;
     let mut frame = Vec::with_capacity(PREFIX + total);
-    // Both lengths fit into 32 bits, because they are at most MAX_FRAME.
+    // Both lengths fit into 32 bits, because they are within the sizes.
     frame.extend_from_slice(&(total as u32).to_le_bytes());
     frame.extend_from_slice(&(head.len() as u32).to_le_bytes());
     frame.extend_from_slice(&head);
@@ -39,21 +61,21 @@ pub fn encode<T: Serialize>(head: &T, body: &[u8]) -> Result<Vec<u8>, ProtocolEr
     Ok(frame)
 }
 
-fn check(head: u64, total: u64) -> Result<(), ProtocolError> {
-    if total > MAX_FRAME as u64 {
-        return Err(ProtocolError::TooLong { bytes: total });
+fn check(sizes: Sizes, head: u64, total: u64) -> Result<(), ProtocolError> {
+    if total > sizes.total as u64 {
+        return Err(ProtocolError::TooLong { bytes: total, most: sizes.total });
     }
-    if head > total || head > MAX_HEAD as u64 {
+    if head > total || head > sizes.head as u64 {
         return Err(ProtocolError::BadHead { head, total });
     }
     Ok(())
 }
 
 /// Returns the length of the head and the total length.
-fn lengths(prefix: [u8; PREFIX]) -> Result<(usize, usize), ProtocolError> {
+fn lengths(sizes: Sizes, prefix: [u8; PREFIX]) -> Result<(usize, usize), ProtocolError> {
     let [a, b, c, d, e, f, g, h] = prefix;
     let (total, head) = (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h]));
-    check(head.into(), total.into())?;
+    check(sizes, head.into(), total.into())?;
     Ok((head as usize, total as usize))
 }
 
@@ -66,11 +88,11 @@ pub(crate) enum ReadError {
     Protocol(#[from] ProtocolError),
 }
 
-/// Reads one frame, blocking.
+/// Reads one reply, blocking.
 pub(crate) fn receive<T: DeserializeOwned>(from: &mut impl Read) -> Result<(T, Vec<u8>), ReadError> {
     let mut prefix = [0; PREFIX];
     from.read_exact(&mut prefix)?;
-    let (head, total) = lengths(prefix)?;
+    let (head, total) = lengths(REPLY, prefix)?;
     // The buffer grows as bytes arrive, so that announcing 8 MiB without sending them costs
     // nothing.
     let mut bytes = Vec::with_capacity(total.min(64 << 10));
@@ -82,20 +104,30 @@ pub(crate) fn receive<T: DeserializeOwned>(from: &mut impl Read) -> Result<(T, V
     Ok((serde_json::from_slice(&bytes).map_err(ProtocolError::NotAMessage)?, body))
 }
 
-/// Reads one frame from a complete buffer.
+/// Reads one reply from a complete buffer.
 pub fn read_frame<T: DeserializeOwned>(bytes: &[u8]) -> Result<Option<(T, Vec<u8>)>, ProtocolError> {
     let mut decoder = Decoder::default();
     decoder.push(bytes);
     decoder.take()
 }
 
-/// Collects incoming bytes and returns complete frames.
-#[derive(Default)]
+/// Collects incoming bytes and returns complete frames: replies by default.
 pub struct Decoder {
     buffer: Vec<u8>,
+    sizes: Sizes,
+}
+
+impl Default for Decoder {
+    fn default() -> Self {
+        Self { buffer: Vec::new(), sizes: REPLY }
+    }
 }
 
 impl Decoder {
+    pub fn of_requests() -> Self {
+        Self { buffer: Vec::new(), sizes: REQUEST }
+    }
+
     pub fn push(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
     }
@@ -104,7 +136,7 @@ impl Decoder {
     /// frame boundary is lost.
     pub fn take<T: DeserializeOwned>(&mut self) -> Result<Option<(T, Vec<u8>)>, ProtocolError> {
         let Some(prefix) = self.buffer.first_chunk::<PREFIX>() else { return Ok(None) };
-        let (head, total) = lengths(*prefix)?;
+        let (head, total) = lengths(self.sizes, *prefix)?;
         if self.buffer.len() < PREFIX + total {
             return Ok(None);
         }

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::guest_error::GuestError;
+use super::shell::{Left, ShellOrder, ShellResult, ShellState};
 use crate::error::BoxError;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -69,7 +70,18 @@ pub enum Ask {
     Forget {
         exec: String,
     },
-    /// Calls one of the agent's file tools.
+    /// Runs a command in a persistent shell. Responds with `shell` at its end.
+    Shell(Box<ShellOrder>),
+    /// Ends all shells whose state can be restored completely, and responds with `shell_states`.
+    /// Ends none, and responds with an empty list, if anything else runs in the box.
+    SuspendShells,
+    /// Kills every process of every shell and discards the states.
+    EndShells,
+    /// Does the same for one shell.
+    EndShell {
+        shell: String,
+    },
+    /// Calls one of the agent's file tools. The body is its arguments.
     Tool(Box<ToolCall>),
     /// Reads or changes files without a tool. Requests that transfer bytes come with a file
     /// descriptor of the server.
@@ -161,20 +173,14 @@ impl Default for OutputLimits {
     }
 }
 
-/// The limits of [`stead_fs::Limits`] that an agent type may set.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ToolLimits {
-    pub write_chars: u64,
-    pub path_depth: u64,
-    pub segment_chars: u64,
-}
-
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ToolCall {
     pub tool: String,
+    /// In the body, as JSON.
+    #[serde(skip)]
     pub arguments: Value,
-    pub limits: ToolLimits,
+    pub limits: stead_fs::Limits,
     pub now_millis: i64,
     /// Timeout in milliseconds, after which the call is killed and fails.
     pub timeout_ms: u64,
@@ -225,14 +231,27 @@ pub enum FileAsk {
     /// Replaces the workspace with the content of the passed tar archive.
     Restore,
     /// Compares the workspace with the content of the passed tar archive. Responds with `patch`.
-    Diff,
-    /// Compares the workspace with the trees that the box was configured with. Responds with
-    /// `patch`.
-    Compare,
+    Diff {
+        #[serde(flatten)]
+        options: stead_fs::patch::Options,
+    },
+    /// Compares the workspace with the trees that the box was configured with. Writes the patch
+    /// into the passed descriptor, because it can exceed a frame. Responds with `done`.
+    CompareInto {
+        #[serde(flatten)]
+        options: stead_fs::patch::Options,
+        most_filled: u64,
+    },
     /// Responds with `stamp`: see [`stead_fs::DiskFs::stamp`].
     Stamp,
     /// Does the same for the upper directory alone. Responds with `stamp`.
     StampWritten,
+    /// Responds with `tree_hash`: the hash of the workspace, if it has at most this many entries
+    /// and bytes.
+    TreeHash {
+        most_entries: u64,
+        most_bytes: u64,
+    },
     /// Lists the upper directory. A whiteout is listed as `special`. Responds with `listing`.
     Touched {
         most: u64,
@@ -256,9 +275,9 @@ impl FileAsk {
             Self::List { .. }
                 | Self::MakeDirectory { .. }
                 | Self::Delete { .. }
-                | Self::Compare
                 | Self::Stamp
                 | Self::StampWritten
+                | Self::TreeHash { .. }
                 | Self::Touched { .. }
         )
     }
@@ -269,6 +288,7 @@ impl FileAsk {
         match self {
             Self::Open { most_bytes, .. } => Some(*most_bytes),
             Self::Export { most_bytes, .. } => Some(most_bytes.saturating_mul(2)),
+            Self::CompareInto { most_filled, .. } => Some(*most_filled),
             _ => None,
         }
     }
@@ -279,10 +299,11 @@ impl FileAsk {
             Self::List { .. }
                 | Self::Open { .. }
                 | Self::Export { .. }
-                | Self::Diff
-                | Self::Compare
+                | Self::Diff { .. }
+                | Self::CompareInto { .. }
                 | Self::Stamp
                 | Self::StampWritten
+                | Self::TreeHash { .. }
                 | Self::Touched { .. }
         )
     }
@@ -308,33 +329,23 @@ pub struct FileStat {
     pub kind: stead_fs::Kind,
     pub size: u64,
     pub permission: stead_fs::Permission,
+    pub mode: u32,
     pub created_at_millis: Option<i64>,
     pub updated_at_millis: i64,
 }
 
 impl From<stead_fs::Stat> for FileStat {
     fn from(stat: stead_fs::Stat) -> Self {
-        let stead_fs::Stat { kind, size, permission, version: _, created_at_millis, updated_at_millis } = stat;
-        Self { kind, size, permission, created_at_millis, updated_at_millis }
+        let stead_fs::Stat { kind, size, permission, mode, version: _, created_at_millis, updated_at_millis } = stat;
+        Self { kind, size, permission, mode, created_at_millis, updated_at_millis }
     }
 }
 
 impl From<FileStat> for stead_fs::Stat {
     fn from(stat: FileStat) -> Self {
-        let FileStat { kind, size, permission, created_at_millis, updated_at_millis } = stat;
-        Self { kind, size, permission, version: None, created_at_millis, updated_at_millis }
+        let FileStat { kind, size, permission, mode, created_at_millis, updated_at_millis } = stat;
+        Self { kind, size, permission, mode, version: None, created_at_millis, updated_at_millis }
     }
-}
-
-/// Body of `patch`, as JSON.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PatchText {
-    pub text: String,
-    pub changed: Vec<stead_fs::WorkspacePath>,
-    pub unshown: Vec<stead_fs::WorkspacePath>,
-    /// Older boxes do not send this field.
-    #[serde(default)]
-    pub contents: std::collections::BTreeMap<stead_fs::WorkspacePath, stead_fs::patch::Contents>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -361,12 +372,19 @@ pub enum Answer {
     Accepted {
         bytes: u64,
     },
+    /// The body is the kept output: see [`ShellResult`].
+    Shell(Box<ShellResult>),
+    /// The body contains the states one after the other.
+    ShellStates {
+        shells: Vec<ShellState>,
+    },
     Done,
     Execs {
         execs: Vec<ExecStatus>,
         /// Number of processes in the box, without init and its own jobs.
         processes: u64,
     },
+    /// The body is the result, or empty.
     Tool(ToolReply),
     /// The body contains the entries, as a JSON array of path and [`FileStat`].
     Listing {
@@ -385,12 +403,16 @@ pub enum Answer {
         #[serde(flatten)]
         error: GuestError,
     },
-    /// The body is a [`PatchText`].
+    /// The body is a [`stead_fs::patch::Patch`] as JSON.
     Patch,
     /// The body is the piece.
     Piece,
     Stamp {
         stamp: Option<String>,
+    },
+    /// `None` if the tree is too large.
+    TreeHash {
+        hash: Option<String>,
     },
     Failed(GuestError),
 }
@@ -433,6 +455,8 @@ pub struct ExecResult {
     /// Number of processes that could not be killed. It is only above 0 if the kernel does not
     /// respond.
     pub survivors: u64,
+    /// Processes that the command left running.
+    pub left: Left,
 }
 
 /// Total size of a stream, and the sizes of its parts in the body.
@@ -461,6 +485,8 @@ pub struct ExecStatus {
 /// Result of a file tool. Exactly one of `result` and `code` is present.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolReply {
+    /// In the body, as JSON.
+    #[serde(skip)]
     pub result: Option<Value>,
     pub code: Option<String>,
     pub hint: Option<String>,

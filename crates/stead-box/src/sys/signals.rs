@@ -81,6 +81,15 @@ pub(crate) fn duplicate_onto(from: &impl AsRawFd, onto: &impl AsRawFd) -> io::Re
     if result >= 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Makes descriptor `number` refer to the file of `from`, and keeps it open across the next exec.
+/// For a child that is about to execute a program.
+pub(crate) fn inherit_as(from: &impl AsRawFd, number: i32) -> io::Result<()> {
+    // SAFETY: the calling process is a fork that executes a program next. It never returns to code
+    // that owns a descriptor of this number.
+    let result = unsafe { libc::dup2(from.as_raw_fd(), number) };
+    if result >= 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 /// Kills every process that this one may signal, except process 1 of its pid namespace and itself.
 ///
 /// No-op unless this process is process 1 of its namespace. Elsewhere it would kill processes of

@@ -4,7 +4,11 @@
 //! runs it in a child process without root. Every home compares the host's resources when it is
 //! dropped and fails if any are left over.
 
-#![expect(clippy::unwrap_used, clippy::print_stderr, reason = "a panic is how a test fails, and a skip is said aloud")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "a panic is how a test fails, and a skipped test prints why"
+)]
 
 mod census;
 mod exec;

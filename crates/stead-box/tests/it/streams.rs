@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use stead_box::protocol::{
-    Answer, FileAsk, GuestErrorKind, IfMissing, IfThere, Input, NewContent, Stream, TerminalSize, ToolCall, ToolLimits,
+    Answer, FileAsk, GuestErrorKind, IfMissing, IfThere, Input, NewContent, Stream, TerminalSize, ToolCall,
 };
 use stead_box::{BoxError, Connection, Followed, InputEnd, RunningBox};
 use stead_fs::ContentHash;
+use stead_fs::patch::Options;
 
 use crate::home::{Home, Running, text};
 
@@ -125,7 +126,7 @@ pub(crate) fn input_signals_and_terminals_reach_the_command(home: &Home) {
 }
 
 fn call(sandbox: &Running<'_>, tool: &str, arguments: serde_json::Value) -> (Option<String>, String) {
-    let limits = ToolLimits { write_chars: 48_000, path_depth: 16, segment_chars: 80 };
+    let limits = stead_fs::Limits::default();
     let call = ToolCall { tool: tool.to_owned(), arguments, limits, now_millis: 0, timeout_ms: 10_000 };
     let reply = sandbox.connect().tool(call).unwrap();
     assert_eq!(reply.result.is_some(), reply.code.is_none());
@@ -208,7 +209,7 @@ pub(crate) fn whole_files_go_in_and_out(home: &Home) {
     let kept = lend(b"");
     ask(FileAsk::Export { path: String::new(), most_bytes: 1 << 30 }, Some(&kept)).unwrap();
     sandbox.says("echo two > a/f; rm out; touch new");
-    let (answer, patch) = ask(FileAsk::Diff, Some(&kept)).unwrap();
+    let (answer, patch) = ask(FileAsk::Diff { options: Options::default() }, Some(&kept)).unwrap();
     assert_eq!(answer, Answer::Patch);
     assert!(text(&patch).contains("-one") && text(&patch).contains("+two"), "{}", text(&patch));
     ask(FileAsk::Restore, Some(&kept)).unwrap();

@@ -12,6 +12,9 @@ use crate::parse::{FieldPath, Read};
 #[serde(transparent)]
 pub struct Env(BTreeMap<String, String>);
 
+/// The text in place of a value that the reader may not see.
+pub const HIDDEN: &str = "[hidden]";
+
 /// Prefixes of variables that name a repository or give access to one. A workspace without a
 /// repository never gets such variables.
 const REPOSITORY_PREFIXES: &[&str] =
@@ -28,6 +31,11 @@ impl Env {
 
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    /// Replaces every value by [`HIDDEN`].
+    pub fn without_values(&self) -> Env {
+        Self(self.0.keys().map(|name| (name.clone(), HIDDEN.to_owned())).collect())
     }
 
     /// Merges two sets. Values of `over` win.

@@ -5,10 +5,12 @@
 //! Ignoring the rules would suggest that they are in force.
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::config::Bounded;
 use crate::parse::{FieldPath, Fields, MAX_DEPTH, Read, within_depth, words};
+use crate::record::{Kind, Rules, record};
+use crate::schema;
 
 words!(
     NetworkMode, "network mode", {
@@ -26,20 +28,25 @@ words!(
     }
 );
 
-/// The `network` field of the platform, a project, an agent type or a task.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Network {
-    /// Access while the workspace is prepared.
-    pub setup: NetworkPhase,
-    /// Access while the agent works.
-    pub agent: NetworkPhase,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub deny: Vec<NetworkRule>,
-    #[serde(default, skip_serializing_if = "Map::is_empty")]
-    pub services: Map<String, Value>,
-    #[serde(default, skip_serializing_if = "Map::is_empty")]
-    pub limits: Map<String, Value>,
+record! {
+    /// Network access. No provider can give a box network access yet: a session for which any layer
+    /// asks for some is refused with 422 `network_not_available`.
+    [Debug, Clone, PartialEq, Eq, Serialize, Deserialize]
+    defaults Network as "Network" {
+        /// Access while the workspace is prepared.
+        default(NetworkPhase::default()) setup: NetworkPhase,
+        /// Access while the agent works.
+        default(NetworkPhase::default()) agent: NetworkPhase,
+        /// Rules that no other rule overrides.
+        default(Vec::new()) #[serde(default, skip_serializing_if = "Vec::is_empty")] deny: Vec<NetworkRule>,
+        /// Services that rules name as `service:NAME`; only of the platform.
+        default(Map::new()) #[serde(default, skip_serializing_if = "Map::is_empty")] services: AnyObject,
+        /// Limits of connections and bytes.
+        default(Map::new()) #[serde(default, skip_serializing_if = "Map::is_empty")] limits: AnyObject,
+    }
 }
+
+impl Rules for Network {}
 
 /// The hosts that one phase may reach, in the old form (`mode`, `domains`) or the new one (`allow`,
 /// `presets`).
@@ -65,23 +72,39 @@ pub enum NetworkRule {
     Detailed(Box<DetailedRule>),
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DetailedRule {
-    pub host: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ports: Option<Vec<u64>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub protocol: Option<RuleProtocol>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub methods: Option<Vec<String>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub paths: Option<Vec<String>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub secret: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub inspect: Option<bool>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub private: Option<bool>,
+record! {
+    /// A rule with details.
+    [Debug, Clone, PartialEq, Eq, Serialize, Deserialize]
+    DetailedRule as "DetailedNetworkRule" {
+        /// Host name.
+        required host: Bounded<1, 253>,
+        /// Ports of the host.
+        optional #[serde(default, skip_serializing_if = "Option::is_none")] ports: Vec<u64>,
+        /// Protocol that the connection must speak.
+        optional #[serde(default, skip_serializing_if = "Option::is_none")] protocol: RuleProtocol,
+        /// Name of a secret that the server adds to requests.
+        optional #[serde(default, skip_serializing_if = "Option::is_none")] secret: String,
+        /// HTTP methods that may be used.
+        optional #[serde(default, skip_serializing_if = "Option::is_none")] methods: Vec<String>,
+        /// HTTP paths that may be requested.
+        optional #[serde(default, skip_serializing_if = "Option::is_none")] paths: Vec<String>,
+        /// Decrypt TLS to check methods and paths.
+        optional #[serde(default, skip_serializing_if = "Option::is_none")] inspect: bool,
+        /// Allow addresses of private networks.
+        optional #[serde(default, skip_serializing_if = "Option::is_none")] private: bool,
+    }
+}
+
+impl Rules for DetailedRule {
+    fn check(&self, fields: &mut Fields<'_, '_>, _: &[&str]) {
+        if self.ports.iter().flatten().any(|port| !(1..=65_535).contains(port)) {
+            fields.fail("ports", "every port must be between 1 and 65535");
+        }
+    }
+
+    fn restrict(schema: &mut Value) {
+        schema["properties"]["ports"]["items"] = schema::whole(1, 65_535);
+    }
 }
 
 impl Default for NetworkPhase {
@@ -115,21 +138,7 @@ impl Network {
     }
 }
 
-impl Read for Network {
-    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
-        let mut fields = Fields::of(value, at)?;
-        let network = Self {
-            setup: fields.or("setup", NetworkPhase::default()),
-            agent: fields.or("agent", NetworkPhase::default()),
-            deny: fields.or("deny", Vec::new()),
-            services: fields.or("services", AnyObject::default()).0,
-            limits: fields.or("limits", AnyObject::default()).0,
-        };
-        fields.done();
-        Some(network)
-    }
-}
-
+/// A phase has one of two forms, so the parser is not a record. Its schema is in `stead-api`.
 impl Read for NetworkPhase {
     fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
         let mut fields = Fields::of(value, at)?;
@@ -149,34 +158,28 @@ impl Read for NetworkPhase {
 impl Read for NetworkRule {
     fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
         if value.is_string() {
-            return Bounded::<1, 253>::read(value, at).map(|text| Self::Name(text.0));
+            return Bounded::<1, 253>::parse(value, at).map(Self::Name);
         }
-        let mut fields = Fields::of(value, at)?;
-        let host = fields.required::<Bounded<1, 253>>("host");
-        let ports = fields.optional::<Vec<u64>>("ports");
-        let (protocol, secret) = (fields.optional("protocol"), fields.optional("secret"));
-        let (methods, paths) = (fields.optional("methods"), fields.optional("paths"));
-        let (inspect, private) = (fields.optional("inspect"), fields.optional("private"));
-        if ports.iter().flatten().any(|port| !(1..=65_535).contains(port)) {
-            fields.fail("ports", "every port must be between 1 and 65535");
-        }
-        fields.done();
-        let rule = |host| DetailedRule { host, ports, protocol, methods, paths, secret, inspect, private };
-        host.map(|host| Self::Detailed(Box::new(rule(host.0))))
+        DetailedRule::read(value, at).map(|rule| Self::Detailed(Box::new(rule)))
     }
 }
 
-/// An object that is stored without interpretation.
-#[derive(Default)]
-struct AnyObject(Map<String, Value>);
+/// The kind of an object that is stored without interpretation.
+pub struct AnyObject;
 
-impl Read for AnyObject {
-    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
+impl Kind for AnyObject {
+    type Value = Map<String, Value>;
+
+    fn parse(value: Value, at: &mut FieldPath<'_>) -> Option<Self::Value> {
         match value {
             deep if !within_depth(&deep, MAX_DEPTH) => at.fail(format!("at most {MAX_DEPTH} levels deep")),
-            Value::Object(fields) => Some(Self(fields)),
+            Value::Object(fields) => Some(fields),
             _ => at.fail("expected an object"),
         }
+    }
+
+    fn schema() -> Value {
+        json!({"type": "object"})
     }
 }
 

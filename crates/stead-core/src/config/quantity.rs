@@ -30,6 +30,9 @@ pub struct Cpu {
 }
 
 impl Cpu {
+    pub const PATTERN: &str =
+        r"^([1-9][0-9]{0,6}m|[1-9][0-9]{0,3}(\.[0-9]{1,3})?|0\.([1-9][0-9]{0,2}|0[1-9][0-9]?|00[1-9]))$";
+
     /// Thousandths of a core.
     pub fn millis(&self) -> u64 {
         self.millis
@@ -104,6 +107,58 @@ impl FromStr for ByteSize {
     }
 }
 
+/// An amount of processor time that may be zero, for quotas.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct CpuTotal {
+    text: String,
+    millis: u64,
+}
+
+impl CpuTotal {
+    pub const PATTERN: &str =
+        r"^(0|[1-9][0-9]{0,6}m|[1-9][0-9]{0,3}(\.[0-9]{1,3})?|0\.([1-9][0-9]{0,2}|0[1-9][0-9]?|00[1-9]))$";
+
+    /// Thousandths of a core.
+    pub fn millis(&self) -> u64 {
+        self.millis
+    }
+}
+
+impl FromStr for CpuTotal {
+    type Err = InvalidQuantity;
+
+    fn from_str(text: &str) -> Result<Self, InvalidQuantity> {
+        let millis = if text == "0" { 0 } else { text.parse::<Cpu>()?.millis };
+        Ok(Self { text: text.to_owned(), millis })
+    }
+}
+
+/// An amount of memory or disk that may be zero, for quotas.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct ByteTotal {
+    text: String,
+    bytes: u64,
+}
+
+impl ByteTotal {
+    pub const PATTERN: &str = "^(0|[1-9][0-9]{0,14}|[1-9][0-9]{0,5}[KMGT]i?B?)$";
+
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+impl FromStr for ByteTotal {
+    type Err = InvalidQuantity;
+
+    fn from_str(text: &str) -> Result<Self, InvalidQuantity> {
+        let bytes = if text == "0" { 0 } else { text.parse::<ByteSize>()?.bytes };
+        Ok(Self { text: text.to_owned(), bytes })
+    }
+}
+
 macro_rules! text_form {
     ($($name:ident),+) => {
         $(
@@ -130,5 +185,5 @@ macro_rules! text_form {
     };
 }
 
-text_form!(Cpu, ByteSize);
-crate::parse::read_as_text!(Cpu, ByteSize);
+text_form!(Cpu, ByteSize, CpuTotal, ByteTotal);
+crate::parse::read_as_text!(Cpu, ByteSize, CpuTotal, ByteTotal);

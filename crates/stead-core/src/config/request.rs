@@ -7,60 +7,78 @@ use crate::Name;
 use crate::config::Bounded;
 use crate::env::Env;
 use crate::network::Network;
-use crate::parse::{FieldPath, Fields, MAX_DEPTH, Read, within_depth};
+use crate::parse::{FieldPath, MAX_DEPTH, within_depth};
 use crate::policy::WorkspacePolicy;
+use crate::record::{Kind, Positive, Rules, record};
 use crate::registry::ContentBinding;
 use crate::repository::{GitRef, RepositoryUrl};
+use crate::schema;
 
 /// Maximum size of the `metadata` object as JSON text.
-const METADATA_BYTES: usize = 16 * 1024;
+pub(crate) const METADATA_BYTES: usize = 16 * 1024;
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SessionRequest {
-    pub agent_type: Name,
-    pub project: Option<Name>,
-    pub task: Task,
-    pub content: Option<ContentBinding>,
-    pub metadata: Map<String, Value>,
-}
-
-impl Read for SessionRequest {
-    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
-        let mut fields = Fields::of(value, at)?;
-        let (agent_type, project) = (fields.required("agent_type"), fields.optional("project"));
-        let (task, content) = (fields.or("task", Task::default()), fields.optional("content"));
-        let metadata = match fields.optional::<Value>("metadata") {
-            None => Map::new(),
-            Some(deep) if !within_depth(&deep, MAX_DEPTH) => {
-                fields.fail("metadata", format!("at most {MAX_DEPTH} levels deep"));
-                Map::new()
-            }
-            Some(Value::Object(map)) if Value::Object(map.clone()).to_string().len() <= METADATA_BYTES => map,
-            Some(Value::Object(_)) => {
-                fields.fail("metadata", format!("at most {METADATA_BYTES} bytes of JSON"));
-                Map::new()
-            }
-            Some(_) => {
-                fields.fail("metadata", "expected an object");
-                Map::new()
-            }
-        };
-        fields.done();
-        agent_type.map(|agent_type| Self { agent_type, project, task, content, metadata })
+record! {
+    /// A client's request to start a session.
+    [Debug, Clone, PartialEq, Eq]
+    SessionRequest as "SessionRequest" {
+        /// Agent type of the session.
+        required agent_type: Name,
+        /// Project whose settings apply to the session.
+        optional project: Name,
+        /// The work of the session.
+        default(Task::default()) task: Task,
+        /// Content that the session starts with, instead of the agent type's.
+        optional content: ContentBinding,
+        /// Data of the caller, at most 16 KiB of JSON. The server stores it with the session.
+        default(Map::new()) metadata: Metadata,
     }
 }
 
-/// The work of a session.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Task {
-    pub id: Option<String>,
-    pub prompt: Option<String>,
-    pub context: TaskContext,
-    pub workspace_policy: Option<WorkspacePolicy>,
-    pub env: Env,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub network: Option<Network>,
+impl Rules for SessionRequest {}
+
+/// The kind of `metadata`: any JSON object within limits.
+pub struct Metadata;
+
+impl Kind for Metadata {
+    type Value = Map<String, Value>;
+
+    fn parse(value: Value, at: &mut FieldPath<'_>) -> Option<Self::Value> {
+        match value {
+            deep if !within_depth(&deep, MAX_DEPTH) => at.fail(format!("at most {MAX_DEPTH} levels deep")),
+            Value::Object(_) if value.to_string().len() > METADATA_BYTES => {
+                at.fail(format!("at most {METADATA_BYTES} bytes of JSON"))
+            }
+            Value::Object(map) => Some(map),
+            _ => at.fail("expected an object"),
+        }
+    }
+
+    fn schema() -> Value {
+        schema::named("Metadata")
+    }
 }
+
+record! {
+    /// The work of a session.
+    [Debug, Clone, PartialEq, Eq, Serialize, Deserialize]
+    defaults Task as "Task" {
+        /// Id of the task in the caller's system.
+        optional id: Bounded<1, 256>,
+        /// The task in words, for the agent.
+        optional prompt: Bounded<0, 1_048_576>,
+        /// Repository and branch of the task.
+        default(TaskContext::default()) context: TaskContext,
+        /// Source of the workspace's files. It overrides the agent type, the project and the
+        /// platform.
+        optional workspace_policy: WorkspacePolicy,
+        /// Environment variables for the box. They override the agent type's.
+        default(Env::default()) env: Env,
+        /// Network access that the task asks for.
+        optional #[serde(default, skip_serializing_if = "Option::is_none")] network: Network,
+    }
+}
+
+impl Rules for Task {}
 
 impl Task {
     /// Removes the repository, for the record of a session with an empty workspace.
@@ -71,41 +89,19 @@ impl Task {
     }
 }
 
-impl Read for Task {
-    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
-        let mut fields = Fields::of(value, at)?;
-        let task = Self {
-            id: fields.optional::<Bounded<1, 256>>("id").map(|text| text.0),
-            prompt: fields.optional::<Bounded<0, 1_048_576>>("prompt").map(|text| text.0),
-            context: fields.or("context", TaskContext::default()),
-            workspace_policy: fields.optional("workspace_policy"),
-            env: fields.or("env", Env::default()),
-            network: fields.optional("network"),
-        };
-        fields.done();
-        Some(task)
+record! {
+    /// Repository and branch of a task.
+    [Debug, Clone, PartialEq, Eq, Serialize, Deserialize]
+    defaults TaskContext as "TaskContext" {
+        /// Repository of the task.
+        optional repository_url: RepositoryUrl,
+        /// Branch, tag or commit to check out. Absent for the project's default branch.
+        optional branch: GitRef,
+        /// Number of the pull request that the task is about.
+        optional pull_request_number: Positive,
+        /// Branch that the pull request merges into.
+        optional base_branch: GitRef,
     }
 }
 
-/// The repository of a task.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct TaskContext {
-    pub repository_url: Option<RepositoryUrl>,
-    pub branch: Option<GitRef>,
-    pub pull_request_number: Option<u64>,
-    pub base_branch: Option<GitRef>,
-}
-
-impl Read for TaskContext {
-    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
-        let mut fields = Fields::of(value, at)?;
-        let context = Self {
-            repository_url: fields.optional("repository_url"),
-            branch: fields.optional("branch"),
-            pull_request_number: fields.positive("pull_request_number"),
-            base_branch: fields.optional("base_branch"),
-        };
-        fields.done();
-        Some(context)
-    }
-}
+impl Rules for TaskContext {}

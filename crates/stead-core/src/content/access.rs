@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::binding::{ContentOperation, Operation};
 use super::options::Options;
@@ -15,45 +15,51 @@ use crate::Name;
 use crate::config::Bounded;
 use crate::env::Env;
 use crate::parse::{FieldPath, Fields, Read};
+use crate::record::{Given, Kind, Rules, Whole, record};
 use crate::registry::ContentBinding;
+use crate::schema;
 
-/// The content part of an agent type.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct ContentConfig {
-    /// The content that its sessions begin with, unless the request names other content.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub workspace: Option<Name>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub version: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub prompt_pack: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tool_catalog: Option<String>,
-    #[serde(default, skip_serializing_if = "RunDefaults::is_empty")]
-    pub run: RunDefaults,
-    /// Further content that its sessions may sync.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub allowed: Vec<Name>,
-    /// `None` allows every operation, an empty list allows none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub operations: Option<Vec<ContentOperation>>,
-    /// Bindings that override the server's own. `null` removes a binding.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub bindings: BTreeMap<String, Option<Operation>>,
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub mcp_servers: BTreeMap<Name, McpServer>,
+record! {
+    /// Content of the sessions of an agent type.
+    [Debug, Clone, PartialEq, Eq, Serialize, Deserialize]
+    defaults ContentConfig as "ContentConfig" {
+        /// Name of the content that sessions start with.
+        optional #[serde(default, skip_serializing_if = "Option::is_none")] workspace: Name,
+        /// Version of the content. Absent for the newest.
+        optional #[serde(default, skip_serializing_if = "Option::is_none")] version: u64,
+        /// Prompt pack for runs that name none.
+        optional #[serde(default, skip_serializing_if = "Option::is_none")] prompt_pack: Bounded<0, 256>,
+        /// Tool catalog for runs that name none.
+        optional #[serde(default, skip_serializing_if = "Option::is_none")] tool_catalog: Bounded<0, 256>,
+        /// Defaults for options that a run does not set.
+        default(RunDefaults::default()) #[serde(default, skip_serializing_if = "RunDefaults::is_empty")] run: RunDefaults,
+        /// Other content that sessions may sync.
+        default(Vec::new()) #[serde(default, skip_serializing_if = "Vec::is_empty")] allowed: Vec<Name>,
+        /// Operations on content that sessions may use. Absent for all; an empty list allows none.
+        optional #[serde(default, skip_serializing_if = "Option::is_none")] operations: Vec<ContentOperation>,
+        /// Bindings by tool name, over the server's own. `null` removes a binding.
+        default(BTreeMap::new()) #[serde(default, skip_serializing_if = "BTreeMap::is_empty")] bindings: Bindings,
+        /// MCP servers by name.
+        default(BTreeMap::new()) #[serde(default, skip_serializing_if = "BTreeMap::is_empty")] mcp_servers: McpServers,
+    }
 }
 
-/// Defaults for options that a run does not set.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct RunDefaults {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub provider: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub model: Option<String>,
-    #[serde(flatten)]
-    pub options: Options,
+impl Rules for ContentConfig {}
+
+record! {
+    /// Defaults for options that a run does not set.
+    [Debug, Clone, PartialEq, Eq, Serialize, Deserialize]
+    defaults RunDefaults as "RunDefaults" {
+        /// Model provider.
+        optional #[serde(default, skip_serializing_if = "Option::is_none")] provider: Bounded<1, 128>,
+        /// Model.
+        optional #[serde(default, skip_serializing_if = "Option::is_none")] model: Bounded<1, 256>,
+        /// Options of model requests.
+        flatten #[serde(flatten)] options: Options,
+    }
 }
+
+impl Rules for RunDefaults {}
 
 impl RunDefaults {
     pub fn is_empty(&self) -> bool {
@@ -70,94 +76,108 @@ impl RunDefaults {
     }
 }
 
-impl Read for RunDefaults {
-    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
-        let mut fields = Fields::of(value, at)?;
-        let provider = fields.optional::<Bounded<1, 128>>("provider").map(|text| text.0);
-        let model = fields.optional::<Bounded<1, 256>>("model").map(|text| text.0);
-        let options = Options::take(&mut fields);
-        fields.done();
-        Some(Self { provider, model, options })
+record! {
+    /// Connection to an MCP server: either `command` or `url`.
+    [Debug, Clone, PartialEq, Eq, Serialize, Deserialize]
+    McpServer as "McpServer" {
+        /// Program on the server's machine and its arguments.
+        default(Vec::new()) #[serde(default, skip_serializing_if = "Vec::is_empty")] command: Vec<Bounded<1, 4096>>,
+        /// Environment variables for the program.
+        default(Env::default()) #[serde(default, skip_serializing_if = "env_is_empty")] env: Env,
+        /// HTTP endpoint, instead of `command`.
+        optional #[serde(default, skip_serializing_if = "Option::is_none")] url: HttpUrl,
+        /// HTTP headers for the endpoint.
+        default(BTreeMap::new()) #[serde(default, skip_serializing_if = "BTreeMap::is_empty")] headers: Headers,
+        /// Tools that may be bound. None if empty.
+        default(Vec::new()) #[serde(default)] tools: Vec<Bounded<1, 4096>>,
+        /// Time limit of a call in seconds.
+        default(30) timeout_seconds: Whole<1, 600>,
     }
 }
 
-/// The connection to an MCP server, and the tools of it that may be bound. Only operators write
-/// this.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct McpServer {
-    /// A program on the server's machine. Stead talks to it over its standard streams.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub command: Vec<String>,
-    #[serde(default, skip_serializing_if = "env_is_empty")]
-    pub env: Env,
-    /// An HTTP endpoint, instead of `command`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub url: Option<String>,
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub headers: BTreeMap<String, String>,
-    /// The allowed tools. Absent or empty allows none.
-    #[serde(default)]
-    pub tools: Vec<String>,
-    pub timeout_seconds: u64,
+impl Rules for McpServer {
+    fn check(&self, fields: &mut Fields<'_, '_>, _: &[&str]) {
+        if self.command.is_empty() == self.url.is_none() {
+            fields.fail("command", "give either command or url");
+        }
+        if self.url.as_ref().is_some_and(|url| !url.starts_with("http://") && !url.starts_with("https://")) {
+            fields.fail("url", "must begin with http:// or https://");
+        }
+    }
+
+    fn restrict(schema: &mut Value) {
+        schema["if"] = json!({"properties": {"url": schema::absent()}});
+        schema["then"] = json!({"required": ["command"], "properties": {"command": {"type": "array", "minItems": 1}}});
+        schema["else"] = json!({"properties": {"command": {"maxItems": 0}}});
+    }
 }
 
 fn env_is_empty(env: &Env) -> bool {
     *env == Env::default()
 }
 
-impl Read for McpServer {
-    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
-        let mut fields = Fields::of(value, at)?;
-        let texts = |texts: Vec<Bounded<1, 4096>>| texts.into_iter().map(|text| text.0).collect::<Vec<_>>();
-        let command = texts(fields.or("command", Vec::new()));
-        let url = fields.optional::<Bounded<1, 2048>>("url").map(|text| text.0);
-        let headers = fields.or("headers", BTreeMap::<String, Bounded<0, 8192>>::new());
-        let headers: BTreeMap<String, String> = headers.into_iter().map(|(name, text)| (name, text.0)).collect();
-        let server = Self {
-            env: fields.or("env", Env::default()),
-            tools: texts(fields.or("tools", Vec::new())),
-            timeout_seconds: fields.number_or("timeout_seconds", 1..=600, 30),
-            command,
-            url,
-            headers,
-        };
-        if server.command.is_empty() == server.url.is_none() {
-            fields.fail("command", "give either command or url");
-        }
-        if server.url.as_ref().is_some_and(|url| !url.starts_with("http://") && !url.starts_with("https://")) {
-            fields.fail("url", "must begin with http:// or https://");
-        }
-        let token = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
-        let clean = |text: &str| text.bytes().all(|byte| (32..127).contains(&byte));
-        let wrong = |(name, text): (&String, &String)| !name.bytes().all(token) || name.is_empty() || !clean(text);
-        if server.headers.iter().any(wrong) {
-            fields.fail("headers", "names are letters, digits, '-' and '_'; values are visible ASCII");
-        }
-        fields.done();
-        Some(server)
+/// The address of an MCP server. The record checks its scheme, so that a wrong one is one error.
+pub struct HttpUrl;
+
+impl Kind for HttpUrl {
+    type Value = String;
+
+    fn parse(value: Value, at: &mut FieldPath<'_>) -> Option<String> {
+        <Bounded<1, 2048> as Kind>::parse(value, at)
+    }
+
+    fn schema() -> Value {
+        json!({"type": "string", "pattern": "^https?://[^\\u0000]*$", "maxLength": 2048})
     }
 }
 
-impl Read for ContentConfig {
-    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
-        let mut fields = Fields::of(value, at)?;
-        let config = Self {
-            workspace: fields.optional("workspace"),
-            version: fields.optional("version"),
-            prompt_pack: fields.optional::<Bounded<0, 256>>("prompt_pack").map(|text| text.0),
-            tool_catalog: fields.optional::<Bounded<0, 256>>("tool_catalog").map(|text| text.0),
-            run: fields.or("run", RunDefaults::default()),
-            allowed: fields.or("allowed", Vec::new()),
-            operations: fields.optional("operations"),
-            bindings: fields
-                .or("bindings", BTreeMap::<String, Bound>::new())
-                .into_iter()
-                .map(|(k, v)| (k, v.0))
-                .collect(),
-            mcp_servers: fields.or("mcp_servers", Servers(BTreeMap::new())).0,
-        };
-        fields.done();
-        Some(config)
+/// Headers by name.
+pub struct Headers;
+
+impl Kind for Headers {
+    type Value = BTreeMap<String, String>;
+
+    fn parse(value: Value, at: &mut FieldPath<'_>) -> Option<Self::Value> {
+        let headers = BTreeMap::<String, Given<Bounded<0, 8192>>>::read(value, at)?;
+        let token = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+        let clean = |text: &str| text.bytes().all(|byte| (32..127).contains(&byte));
+        let right = |name: &str, text: &str| !name.is_empty() && name.bytes().all(token) && clean(text);
+        if headers.iter().any(|(name, text)| !right(name, &text.0)) {
+            return at.fail("names are letters, digits, '-' and '_'; values are visible ASCII");
+        }
+        Some(headers.into_iter().map(|(name, text)| (name, text.0)).collect())
+    }
+
+    fn schema() -> Value {
+        let header = json!({"type": "string", "pattern": "^[ -~]*$", "maxLength": 8192});
+        json!({"type": "object", "propertyNames": {"pattern": "^[A-Za-z0-9_-]+$"}, "additionalProperties": header})
+    }
+}
+
+/// Bindings by tool name. `null` removes the binding of the server.
+pub struct Bindings;
+
+impl Kind for Bindings {
+    type Value = BTreeMap<String, Option<Operation>>;
+
+    fn parse(value: Value, at: &mut FieldPath<'_>) -> Option<Self::Value> {
+        let bindings = BTreeMap::<String, Bound>::read(value, at)?;
+        Some(bindings.into_iter().map(|(name, bound)| (name, bound.0)).collect())
+    }
+
+    fn schema() -> Value {
+        // The forms in which a client writes bindings, and those in which the server returns them.
+        let forms = [
+            "ToolName",
+            "ToolBinding",
+            "ContentToolBinding",
+            "McpToolBinding",
+            "BoundTool",
+            "BoundContent",
+            "BoundMcpTool",
+        ];
+        let binding = schema::or_null(json!({"anyOf": forms.map(schema::named)}));
+        json!({"type": "object", "additionalProperties": binding})
     }
 }
 
@@ -169,10 +189,13 @@ impl Read for Bound {
     }
 }
 
-struct Servers(BTreeMap<Name, McpServer>);
+/// MCP servers by name.
+pub struct McpServers;
 
-impl Read for Servers {
-    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
+impl Kind for McpServers {
+    type Value = BTreeMap<Name, McpServer>;
+
+    fn parse(value: Value, at: &mut FieldPath<'_>) -> Option<Self::Value> {
         let mut servers = BTreeMap::new();
         for (name, server) in BTreeMap::<String, McpServer>::read(value, at)? {
             match name.parse::<Name>() {
@@ -180,7 +203,14 @@ impl Read for Servers {
                 Err(error) => return at.child(&name).fail(error.to_string()),
             };
         }
-        Some(Self(servers))
+        Some(servers)
+    }
+
+    fn schema() -> Value {
+        json!({
+            "type": "object", "propertyNames": {"pattern": Name::PATTERN},
+            "additionalProperties": schema::named("McpServer"),
+        })
     }
 }
 

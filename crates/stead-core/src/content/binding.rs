@@ -1,6 +1,8 @@
 //! Bindings from tool names to operations. A binding grants permissions, so it comes from the
 //! server and the agent type, never from content.
 
+mod filesystem;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -44,10 +46,22 @@ words!(
         AnthropicEditor = "anthropic_editor",
         OpenaiShell = "openai_shell",
         OpenaiPatch = "openai_patch",
+        OpenaiRead = "openai_read",
+        OpenaiList = "openai_list",
+        OpenaiGrep = "openai_grep",
         McpRead = "mcp_read",
         McpWrite = "mcp_write",
         McpEdit = "mcp_edit",
         McpSearch = "mcp_search",
+        McpMedia = "mcp_media",
+        McpReadMany = "mcp_read_many",
+        McpMkdir = "mcp_mkdir",
+        McpList = "mcp_list",
+        McpSizes = "mcp_sizes",
+        McpTree = "mcp_tree",
+        McpMove = "mcp_move",
+        McpInfo = "mcp_info",
+        McpRoots = "mcp_roots",
     }
 );
 
@@ -58,6 +72,18 @@ impl Adapter {
 
     fn is_plain(&self) -> bool {
         *self == Self::Plain
+    }
+
+    /// Returns the built-in tools that a descriptor with this adapter lets a caller use, if it is
+    /// bound to `tool`: at least every tool that [`adapt`] returns for it.
+    pub fn tools(self, tool: ToolName) -> Vec<ToolName> {
+        match self {
+            Self::AnthropicEditor => vec![ToolName::Read, ToolName::Write, ToolName::Edit],
+            Self::AnthropicBash | Self::OpenaiShell => vec![tool, ToolName::Shell],
+            // The patch format adds and deletes files, too.
+            Self::OpenaiPatch => vec![ToolName::Edit, ToolName::Write, ToolName::Rm],
+            _ => vec![tool],
+        }
     }
 }
 
@@ -134,7 +160,15 @@ const DEFAULTS: &[(&str, Operation)] = &[
     ("str_replace_based_edit_tool", Operation::tool(ToolName::Edit, Adapter::AnthropicEditor)),
     ("shell", Operation::tool(ToolName::Bash, Adapter::OpenaiShell)),
     ("apply_patch", Operation::tool(ToolName::Edit, Adapter::OpenaiPatch)),
-    ("list_directory", Operation::tool(ToolName::Ls, Adapter::Plain)),
+    ("list_directory", Operation::tool(ToolName::Ls, Adapter::McpList)),
+    ("list_directory_with_sizes", Operation::tool(ToolName::Ls, Adapter::McpSizes)),
+    ("directory_tree", Operation::tool(ToolName::Ls, Adapter::McpTree)),
+    ("list_allowed_directories", Operation::tool(ToolName::Ls, Adapter::McpRoots)),
+    ("create_directory", Operation::tool(ToolName::Mkdir, Adapter::McpMkdir)),
+    ("move_file", Operation::tool(ToolName::Move, Adapter::McpMove)),
+    ("get_file_info", Operation::tool(ToolName::Stat, Adapter::McpInfo)),
+    ("read_media_file", Operation::tool(ToolName::Read, Adapter::McpMedia)),
+    ("read_multiple_files", Operation::tool(ToolName::Read, Adapter::McpReadMany)),
     ("read_text_file", Operation::tool(ToolName::Read, Adapter::McpRead)),
     ("search_files", Operation::tool(ToolName::Glob, Adapter::McpSearch)),
     ("content_list", Operation::Content { operation: ContentOperation::List }),
@@ -143,10 +177,12 @@ const DEFAULTS: &[(&str, Operation)] = &[
     ("workspace.read_bytes", Operation::Content { operation: ContentOperation::Read }),
 ];
 
-/// Returns the binding that every server has for a name, if any.
+/// Returns the binding that every server has for a name, if any. The list comes first, because
+/// OpenAI's `shell` has the name of a tool and other arguments.
 pub fn default_binding(name: &str) -> Option<Operation> {
-    let own = name.parse::<ToolName>().ok().map(|tool| Operation::Tool { tool, adapter: Adapter::Plain });
-    own.or_else(|| DEFAULTS.iter().find(|(known, _)| *known == name).map(|(_, operation)| operation.clone()))
+    let listed = DEFAULTS.iter().find(|(known, _)| *known == name).map(|(_, operation)| operation.clone());
+    let own = || name.parse::<ToolName>().ok().map(|tool| Operation::Tool { tool, adapter: Adapter::Plain });
+    listed.or_else(own)
 }
 
 /// Converts a call to a built-in tool and its arguments, or returns the reason why it cannot.
@@ -159,30 +195,32 @@ pub fn adapt(tool: ToolName, adapter: Adapter, arguments: &Value) -> Result<(Too
     match adapter {
         Adapter::Plain => Ok((tool, arguments.clone())),
         Adapter::AnthropicBash => {
-            // Every command runs in its own shell here, so a restart has nothing to do.
-            let command = text("command").unwrap_or_else(|| "true".into());
-            Ok((ToolName::Bash, json!({"command": command})))
+            Ok((ToolName::Shell, given(&[("command", text("command")), ("restart", text("restart"))])))
         }
         Adapter::AnthropicEditor => editor(arguments),
+        // A command line instead of a list of words is a call of the tool `shell` itself.
+        Adapter::OpenaiShell if !arguments["command"].is_array() => Ok((ToolName::Shell, arguments.clone())),
         Adapter::OpenaiShell => {
             let seconds = text("timeout_ms").and_then(|ms| ms.as_u64()).map(|ms| ms.div_ceil(1000).clamp(1, 120));
             let (command, cwd) = (Some(one_command(&arguments["command"])?.into()), text("workdir"));
             Ok((ToolName::Bash, given(&[("command", command), ("cwd", cwd), ("timeout", seconds.map(Value::from))])))
         }
         Adapter::OpenaiPatch => Ok((ToolName::Edit, given(&[("patch", text("input"))]))),
-        Adapter::McpRead => Ok((ToolName::Read, given(&[("path", text("path")), ("limit", text("head"))]))),
-        Adapter::McpWrite => {
-            let (path, content) = (text("path"), text("content"));
-            Ok((ToolName::Write, given(&[("path", path), ("content", content), ("mode", Some("overwrite".into()))])))
+        Adapter::OpenaiRead => {
+            // Codex counts lines from 1.
+            let offset = text("offset").and_then(|line| line.as_u64()).map(|line| line.saturating_sub(1).into());
+            Ok((ToolName::Read, given(&[("path", text("file_path")), ("offset", offset), ("limit", text("limit"))])))
         }
-        Adapter::McpEdit => match arguments["edits"].as_array().map(Vec::as_slice) {
-            Some([edit]) => {
-                let (old, new) = (edit.get("oldText").cloned(), edit.get("newText").cloned());
-                Ok((ToolName::Edit, given(&[("path", text("path")), ("old_string", old), ("new_string", new)])))
-            }
-            _ => Err("give exactly one edit per call".to_owned()),
-        },
-        Adapter::McpSearch => Ok((ToolName::Glob, given(&[("path", text("path")), ("pattern", text("pattern"))]))),
+        Adapter::OpenaiList => {
+            let (path, depth) = (text("dir_path"), text("depth").or_else(|| Some(2.into())));
+            Ok((ToolName::Ls, given(&[("path", path), ("depth", depth), ("hidden", Some(true.into()))])))
+        }
+        Adapter::OpenaiGrep => {
+            let (pattern, path, glob) = (text("pattern"), text("path"), text("include"));
+            let mode = Some("files".into());
+            Ok((ToolName::Grep, given(&[("pattern", pattern), ("path", path), ("glob", glob), ("output_mode", mode)])))
+        }
+        adapter => filesystem::adapt(adapter, arguments).map(|(tool, pairs)| (tool, given(&pairs))),
     }
 }
 
@@ -191,14 +229,20 @@ fn editor(arguments: &Value) -> Result<(ToolName, Value), String> {
     let text = |name: &str| arguments.get(name).cloned().unwrap_or(Value::Null);
     match arguments["command"].as_str() {
         Some("view") => {
-            let mut read = json!({"path": text("path")});
+            // A directory is listed two levels deep.
+            let mut read = json!({"path": text("path"), "depth": 2});
             if let Some([start, end]) = arguments["view_range"].as_array().map(Vec::as_slice) {
-                let start = start.as_u64().filter(|start| *start >= 1).ok_or("view_range counts lines from 1")?;
-                read["offset"] = (start - 1).into();
+                let wrong = |which: &str, rule: &str| {
+                    format!("Invalid `view_range`: [{start}, {end}]. Its {which} should be {rule}")
+                };
+                let from = start.as_u64().filter(|from| *from >= 1);
+                let from = from.ok_or_else(|| wrong("first element", "at least 1"))?;
+                read["offset"] = (from - 1).into();
                 // -1 means the end of the file.
-                if let Some(end) = end.as_u64() {
-                    let lines = end.checked_sub(start - 1).filter(|lines| *lines > 0);
-                    read["limit"] = lines.ok_or("view_range ends before it starts")?.into();
+                if end.as_i64() != Some(-1) {
+                    let lines = end.as_u64().and_then(|end| end.checked_sub(from - 1)).filter(|lines| *lines > 0);
+                    let rule = "-1, or larger than or equal to its first element";
+                    read["limit"] = lines.ok_or_else(|| wrong("second element", rule))?.into();
                 }
             }
             Ok((ToolName::Read, read))
@@ -209,7 +253,7 @@ fn editor(arguments: &Value) -> Result<(ToolName, Value), String> {
         }
         Some("str_replace") => {
             let new = arguments.get("new_str").cloned().unwrap_or_else(|| "".into());
-            Ok((ToolName::Edit, json!({"path": text("path"), "old_string": text("old_str"), "new_string": new})))
+            Ok((ToolName::Edit, json!({"path": text("path"), "old_str": text("old_str"), "new_str": new})))
         }
         Some("insert") => {
             // The older form of this command has its text in `new_str`.
@@ -247,12 +291,12 @@ mod tests {
         check(
             json!({"command": "view", "path": "a", "view_range": [3, 5]}),
             ToolName::Read,
-            json!({"path": "a", "offset": 2, "limit": 3}),
+            json!({"path": "a", "depth": 2, "offset": 2, "limit": 3}),
         );
         check(
             json!({"command": "view", "path": "a", "view_range": [3, -1]}),
             ToolName::Read,
-            json!({"path": "a", "offset": 2}),
+            json!({"path": "a", "depth": 2, "offset": 2}),
         );
         check(
             json!({"command": "create", "path": "a", "file_text": "x"}),
@@ -262,7 +306,7 @@ mod tests {
         check(
             json!({"command": "str_replace", "path": "a", "old_str": "x"}),
             ToolName::Edit,
-            json!({"path": "a", "old_string": "x", "new_string": ""}),
+            json!({"path": "a", "old_str": "x", "new_str": ""}),
         );
         check(
             json!({"command": "insert", "path": "a", "insert_line": 2, "insert_text": "x"}),
@@ -282,6 +326,28 @@ mod tests {
         assert_eq!(one_command(&words).unwrap(), r"bash -lc 'echo '\''a b'\'' | wc -c; echo $HOME' '' 'x=~'");
         for none in [json!([]), json!("ls"), json!([1]), Value::Null] {
             assert!(one_command(&none).is_err(), "{none}");
+        }
+    }
+
+    #[test]
+    fn a_search_of_codex_asks_for_files() {
+        let given = json!({"pattern": "x", "include": "*.rs"});
+        let expected = json!({"pattern": "x", "glob": "*.rs", "output_mode": "files"});
+        assert_eq!(adapt(ToolName::Grep, Adapter::OpenaiGrep, &given), Ok((ToolName::Grep, expected)));
+    }
+
+    #[test]
+    fn an_adapter_names_the_tool_that_it_runs() {
+        let runs = |adapter: Adapter, tool: ToolName, given: Value| {
+            let (run, _) = adapt(tool, adapter, &given).unwrap();
+            assert!(adapter.tools(tool).contains(&run), "{adapter} runs {run}");
+        };
+        runs(Adapter::AnthropicBash, ToolName::Bash, json!({"command": "ls"}));
+        runs(Adapter::OpenaiShell, ToolName::Bash, json!({"command": "ls"}));
+        runs(Adapter::OpenaiShell, ToolName::Bash, json!({"command": ["ls"]}));
+        for command in ["view", "create", "str_replace", "insert"] {
+            let given = json!({"command": command, "path": "a", "insert_text": ""});
+            runs(Adapter::AnthropicEditor, ToolName::Edit, given);
         }
     }
 

@@ -17,12 +17,15 @@ use std::collections::BTreeMap;
 
 use self::catalog::{Catalog, CatalogEntry, Descriptor};
 use self::fault::{Fault, Stage};
-use self::index::{INDEX, Index};
+use self::index::{INDEX, Index, ResourceEntry};
 use self::json::Located;
 use self::pack::{Context, Pack, Template, TemplateSource};
 use self::path::ContentPath;
 use crate::content::message::{IMAGES, Message, Part, Role};
 use crate::content::options::{Options, ToolChoice};
+use crate::content::part::{attribute, enclosed};
+use crate::content::resource::{PackArgument, ResourceRef, is_template};
+use crate::session::warning::WarningCode;
 
 /// The properties of a file that are known without reading it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,7 +45,31 @@ pub struct Source {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Text {
     Utf8(String),
-    Binary,
+    /// The first bytes of a file that is not text, or that is too large to be one.
+    Binary(Vec<u8>),
+}
+
+/// Number of bytes of a binary file that [`compile`] needs.
+pub const HEAD_BYTES: usize = 16;
+
+impl Text {
+    fn head(&self) -> &[u8] {
+        match self {
+            Self::Utf8(text) => text.as_bytes(),
+            Self::Binary(head) => head,
+        }
+    }
+}
+
+/// Returns true if a file that starts like this is an image of this type.
+fn is_image(media_type: &str, head: &[u8]) -> bool {
+    match media_type {
+        "image/png" => head.starts_with(b"\x89PNG\r\n\x1a\n"),
+        "image/jpeg" => head.starts_with(b"\xff\xd8\xff"),
+        "image/gif" => head.starts_with(b"GIF87a") || head.starts_with(b"GIF89a"),
+        "image/webp" => head.starts_with(b"RIFF") && head.get(8..12) == Some(b"WEBP"),
+        _ => false,
+    }
 }
 
 /// The result of one compile pass.
@@ -60,10 +87,11 @@ pub struct Compiled {
     pub index_digest: Option<String>,
     pub packs: BTreeMap<String, CompiledPack>,
     pub catalogs: BTreeMap<String, CompiledCatalog>,
+    pub resources: BTreeMap<String, ResourceRef>,
     pub default_prompt_pack: Option<String>,
     pub default_tool_catalog: Option<String>,
     /// Remarks that are not faults, each with its code.
-    pub warnings: Vec<(&'static str, Fault)>,
+    pub warnings: Vec<(WarningCode, Fault)>,
 }
 
 /// Maximum length of a pack's description. It is recorded in the journal.
@@ -72,6 +100,7 @@ const DESCRIPTION_CHARS: usize = 1000;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CompiledPack {
     pub description: Option<String>,
+    pub arguments: Vec<PackArgument>,
     pub messages: Vec<Message>,
     pub options: Options,
 }
@@ -88,8 +117,6 @@ pub struct CompiledTool {
     /// The position of the description, for faults found by later checks.
     pub position: Fault,
 }
-
-pub const LEGACY_WARNING: &str = "legacy_tools_scan";
 
 /// Compiles as far as the available texts allow.
 pub fn compile(source: &Source) -> Progress {
@@ -149,7 +176,7 @@ impl<'a> Pass<'a> {
         }
         match self.text(path)? {
             Text::Utf8(text) => Some(text),
-            Text::Binary => {
+            Text::Binary(_) => {
                 self.faults.push(by.fault(field, format!("'{path}' is not UTF-8 text")));
                 None
             }
@@ -171,7 +198,7 @@ impl<'a> Pass<'a> {
     fn indexed(&mut self, path: &ContentPath) {
         let text = match self.text(path) {
             Some(Text::Utf8(text)) => text,
-            Some(Text::Binary) => return self.faults.push((Stage::Index, Fault::whole(path, "is not UTF-8 text"))),
+            Some(Text::Binary(_)) => return self.faults.push((Stage::Index, Fault::whole(path, "is not UTF-8 text"))),
             None => return,
         };
         let Some(located) = self.json(path, text, Stage::Index) else { return };
@@ -189,8 +216,33 @@ impl<'a> Pass<'a> {
                 self.compiled.catalogs.insert(name.clone(), catalog);
             }
         }
+        for (number, entry) in index.resources.iter().enumerate() {
+            let by = Referrer { path, located: &located, stage: Stage::Index };
+            if let Some(resource) = self.resource(entry, &by, &format!("resources[{number}]")) {
+                self.compiled.resources.insert(entry.uri.clone(), resource);
+            }
+        }
         self.compiled.default_prompt_pack = index.default_prompt_pack;
         self.compiled.default_tool_catalog = index.default_tool_catalog;
+    }
+
+    fn resource(&mut self, entry: &ResourceEntry, by: &Referrer<'_>, field: &str) -> Option<ResourceRef> {
+        let ResourceEntry { uri, path, name, description, media_type } = entry.clone();
+        let Some(file) = self.source.files.get(&path) else {
+            self.faults.push(by.fault(field, format!("there is no file '{path}'")));
+            return None;
+        };
+        if is_template(&uri) {
+            self.referred(&path, by, field)?;
+        }
+        let guess = match path.extension().as_deref() {
+            Some("json") => Some("application/json"),
+            Some("md") => Some("text/markdown"),
+            Some("txt") => Some("text/plain"),
+            ending => IMAGES.iter().find(|(known, _)| ending == Some(known)).map(|(_, kind)| *kind),
+        };
+        let media_type = media_type.or_else(|| guess.map(str::to_owned));
+        Some(ResourceRef { digest: file.digest.clone(), bytes: file.size, name, description, media_type })
     }
 
     fn pack(&mut self, name: &str, path: &ContentPath, index: &Index, by: &Referrer<'_>) -> Option<CompiledPack> {
@@ -207,7 +259,7 @@ impl<'a> Pass<'a> {
         }
         messages.extend(self.context(&pack.context, index, &by));
         let description = pack.description.map(|text| text.chars().take(DESCRIPTION_CHARS).collect());
-        Some(CompiledPack { description, messages, options: pack.options })
+        Some(CompiledPack { description, arguments: pack.arguments, messages, options: pack.options })
     }
 
     fn template(&mut self, template: &Template, by: &Referrer<'_>, field: &str) -> Vec<Message> {
@@ -264,18 +316,22 @@ impl<'a> Pass<'a> {
         let ending = path.extension();
         let by_name = IMAGES.iter().find(|(known, _)| ending.as_deref() == Some(known)).map(|(_, kind)| *kind);
         match media_type.or(by_name).filter(|kind| kind.starts_with("image/")) {
-            Some(kind) => match self.source.files.get(path) {
-                Some(file) => {
-                    Some(Part::Image { media_type: kind.to_owned(), digest: Some(file.digest.clone()), data: None })
-                }
-                None => {
+            Some(kind) => {
+                let Some(file) = self.source.files.get(path) else {
                     self.faults.push(by.fault(field, format!("there is no file '{path}'")));
-                    None
+                    return None;
+                };
+                let text = self.text(path)?;
+                if !is_image(kind, text.head()) {
+                    self.faults.push(by.fault(field, format!("'{path}' is not an image of type {kind}")));
+                    return None;
                 }
-            },
+                Some(Part::Image { media_type: kind.to_owned(), digest: Some(file.digest.clone()), data: None })
+            }
             None => {
                 let text = self.referred(path, by, field)?;
                 let title = title.unwrap_or(path.as_str());
+                let (title, text) = (attribute(title), enclosed(text, "context"));
                 Some(Part::Text { text: format!("<context title=\"{title}\">\n{text}\n</context>") })
             }
         }
@@ -345,7 +401,7 @@ impl<'a> Pass<'a> {
         for path in paths {
             let text = match self.text(&path) {
                 Some(Text::Utf8(text)) => text,
-                Some(Text::Binary) => {
+                Some(Text::Binary(_)) => {
                     self.faults.push((Stage::ToolCatalog, Fault::whole(&path, "is not UTF-8 text")));
                     continue;
                 }
@@ -361,6 +417,6 @@ impl<'a> Pass<'a> {
         self.compiled.catalogs.insert("default".to_owned(), CompiledCatalog { tools, tool_choice: None });
         self.compiled.default_tool_catalog = Some("default".to_owned());
         let message = "is missing: tools/*.json were read instead, which a later version may not do";
-        self.compiled.warnings.push((LEGACY_WARNING, Fault::whole(INDEX, message)));
+        self.compiled.warnings.push((WarningCode::LegacyToolsScan, Fault::whole(INDEX, message)));
     }
 }

@@ -3,10 +3,12 @@
 use super::decide::{adopt, after};
 use super::event::{ApplyPoint, BoundCallFinished, BoundCallInterrupted, SnapshotReady, SyncFailed, SyncUnchanged};
 use super::fault::{Stage, SyncFault};
+use super::gate::{check_synced, synced_catalog};
 use super::snapshot::Snapshot;
 use crate::event::{Answer, Event};
 use crate::registry::ContentBinding;
 use crate::session::Session;
+use crate::session::warning::WarningCode;
 use crate::{CallId, Name};
 
 #[derive(Debug, Clone, PartialEq)]
@@ -25,7 +27,7 @@ pub enum ReadContent {
     },
     Snapshot {
         snapshot: Box<Snapshot>,
-        warnings: Vec<(String, String)>,
+        warnings: Vec<(WarningCode, String)>,
     },
 }
 
@@ -65,10 +67,13 @@ fn staged(session: &Session, read: ReadContent) -> Result<Vec<Event>, SyncFault>
     let requested = session.content.sync.as_ref().map(|open| &open.requested);
     let binding = session.spec.content.as_ref();
     let pack = requested.and_then(|requested| requested.prompt_pack.as_deref());
-    let catalog = requested.and_then(|requested| requested.tool_catalog.as_deref());
+    let catalog = requested.and_then(|requested| synced_catalog(session, requested));
     select(&mut snapshot, pack, catalog, binding)?;
-    let mut events: Vec<Event> =
-        warnings.into_iter().map(|(code, message)| Event::WarningRaised { code, message }).collect();
+    if let Some(requested) = requested {
+        check_synced(session, &snapshot, &requested.actor)
+            .map_err(|refusal| SyncFault::new(Stage::ToolCatalog, refusal.to_string()))?;
+    }
+    let mut events: Vec<Event> = warnings.into_iter().map(|(code, message)| code.raised(message)).collect();
     events.push(Event::WorkspaceSnapshotReady(SnapshotReady { snapshot }));
     // An apply may have been requested during the read, and its point may be now.
     events.extend(adopt(&after(&session.content, &events), ApplyPoint::Idle, None));

@@ -7,28 +7,30 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::binding::{ContentOperation, Operation, adapt, default_binding};
+use super::binding::{Adapter, ContentOperation, Operation, adapt, default_binding};
 use super::event::{
     Applied, ApplyFailed, ApplyMode, ApplyPoint, ApplyRequested, BoundCallStarted, MessagesRef, RunEnded, RunStarted,
     SnapshotReady, StepOverrides, StepStarted, SyncFailed, SyncRequested, SyncTarget,
 };
 use super::fault::Stage;
+use super::gate::{check_choice, confine, limiting_tools};
 use super::materialize::{
     GenerateParams, catalog_outside_runs, chosen_catalog, materialize_llm_generate_params_with_workspace,
     materialize_workspace_step_inputs,
 };
 use super::options::Options;
-use super::profile;
+use super::profile::{self, Profile};
 use super::refusal::Refusal;
 use super::run::{CallFrom, Run, RunEnd};
 use super::snapshot::{CatalogRef, Snapshot, SnapshotRef};
-use super::state::{ContentState, apply_undated};
-use crate::actor::Actor;
+use super::state::{ContentState, fold_undated};
 use crate::command::{Effect, Step};
 use crate::event::Event;
+use crate::identity::Actor;
 use crate::parse::{FieldError, MAX_DEPTH, within_depth};
 use crate::rejection::Rejection;
 use crate::session::{Session, State, Status};
+use crate::tool::ToolName;
 use crate::{CallId, RunId};
 
 /// All commands for content and runs.
@@ -128,7 +130,10 @@ pub(crate) fn decide(
         }
         ContentCommand::Apply { mode } => apply(session, mode, actor),
         ContentCommand::StartRun(start) => start_run(session, *start, actor),
-        ContentCommand::StartStep { run, messages, overrides } => start_step(session, run, messages, *overrides),
+        ContentCommand::StartStep { run, messages, overrides } => {
+            check_choice(session, overrides.tool_catalog.as_deref(), None, actor)?;
+            start_step(session, run, messages, *overrides)
+        }
         ContentCommand::EndRun { run, end, code, detail } => {
             active_run(session, run)?;
             let ended = Box::new(RunEnded { run, code, detail, actor: actor.clone() });
@@ -166,6 +171,7 @@ fn sync(state: &State, session: &Session, requested: SyncRequested) -> Result<St
     if !allowed || authority.names.is_empty() {
         return Err(Refusal::ContentNotAllowed { what: target.named(), allowed: authority.named() }.into());
     }
+    check_choice(session, requested.tool_catalog.as_deref(), None, &requested.actor)?;
     if let Some(open) = &session.content.sync {
         let workspace = open.requested.workspace_binding.named();
         return Err(Refusal::SyncUnderWay { workspace }.into());
@@ -224,7 +230,7 @@ fn misfit(pending: &Snapshot, run: &Run) -> Option<String> {
 pub(super) fn after(content: &Arc<ContentState>, events: &[Event]) -> Arc<ContentState> {
     let mut content = content.clone();
     for event in events {
-        apply_undated(&mut content, event);
+        fold_undated(&mut content, event);
     }
     content
 }
@@ -235,6 +241,7 @@ fn start_run(session: &Session, start: StartRun, actor: &Actor) -> Result<Step, 
     if let Some(run) = &content.run {
         return Err(Refusal::RunActive { run: run.id }.into());
     }
+    check_choice(session, start.tool_catalog.as_deref(), start.pinned.as_deref(), actor)?;
     let defaults = &session.spec.authority.run;
     let StartRun { run, provider, model, prompt_pack, tool_catalog, options, input, pinned } = start;
     let started = RunStarted {
@@ -355,7 +362,9 @@ pub fn offered(
         let visible = Visible { name, catalog: catalog.clone(), catalog_ref: found.digest.clone(), descriptor };
         let Some(operation) = bound(session, from, &visible) else { continue };
         let allowed = match &operation {
-            Operation::Tool { tool, .. } => crate::decide::may_use(session, *tool, actor).is_ok(),
+            Operation::Tool { tool, .. } => {
+                session.has_tool(*tool) && crate::decide::is_enabled(session, *tool, actor).is_ok()
+            }
             operation => allowed(session, from, operation).is_ok(),
         };
         if allowed {
@@ -373,20 +382,35 @@ fn content_of<'a>(session: &'a Session, from: &CallFrom) -> Option<&'a Snapshot>
     }
 }
 
+/// Returns the conversion of a tool's arguments. `Plain` if it is not bound to a workspace tool.
+pub fn adapter_of(session: &Session, from: &CallFrom, called: &str) -> Adapter {
+    let operation = visible(session, from, called).ok().and_then(|visible| bound(session, from, &visible));
+    match operation {
+        Some(Operation::Tool { adapter, .. }) => adapter,
+        _ => Adapter::Plain,
+    }
+}
+
 /// Returns the operation that a visible tool is bound to in this session.
-fn bound(session: &Session, from: &CallFrom, visible: &Visible) -> Option<Operation> {
+pub(super) fn bound(session: &Session, from: &CallFrom, visible: &Visible) -> Option<Operation> {
     if let Some(declared) = session.spec.authority.bindings.get(&visible.name) {
         return declared.clone();
     }
-    let own = content_of(session, from).is_some_and(|snapshot| snapshot.tool_catalogs.contains_key(&visible.catalog));
-    let profile = profile::find(&visible.catalog).filter(|_| !own);
-    match profile {
+    match profile_of(session, from, visible) {
         Some(profile) => profile.bindings.get(&visible.name).cloned(),
         None => default_binding(&visible.name),
     }
 }
 
-fn bound_call(session: &Session, call: BoundCall, actor: &Actor) -> Result<Step, Rejection> {
+/// Returns the profile that a visible tool belongs to. A catalog of the content can have the name
+/// of a profile.
+fn profile_of(session: &Session, from: &CallFrom, visible: &Visible) -> Option<&'static Profile> {
+    let own = content_of(session, from).is_some_and(|snapshot| snapshot.tool_catalogs.contains_key(&visible.catalog));
+    profile::find(&visible.catalog).filter(|_| !own)
+}
+
+fn bound_call(session: &Session, mut call: BoundCall, actor: &Actor) -> Result<Step, Rejection> {
+    call.from = confine(session, &call.from, actor);
     let visible = visible(session, &call.from, &call.name)?;
     let name = visible.name.clone();
     let operation = bound(session, &call.from, &visible).ok_or_else(|| Refusal::ToolNotBound { name: name.clone() })?;
@@ -413,7 +437,11 @@ fn bound_call(session: &Session, call: BoundCall, actor: &Actor) -> Result<Step,
             faults: vec![FieldError { field: String::new(), message: reason }],
         })?;
         started.arguments = (arguments != call.arguments).then_some(call.arguments);
-        let step = crate::decide::call_tool(session, call.call, tool, arguments, actor);
+        let limiting = limiting_tools(session, &call.from, actor)?;
+        let lacks = |tool: &ToolName| limiting.as_ref().is_some_and(|tools| !tools.contains(tool));
+        let lacked = tool.also_needed(&arguments).find(lacks);
+        let preset = profile_of(session, &call.from, &visible).and_then(Profile::preset);
+        let step = crate::decide::call_tool(session, call.call, tool, arguments, preset, actor);
         let mut step = step.map_err(|rejection| match rejection {
             Rejection::ToolNotEnabled { tool } => {
                 not_allowed(format!("its operation '{tool}' is not enabled for this agent type")).into()
@@ -421,6 +449,13 @@ fn bound_call(session: &Session, call: BoundCall, actor: &Actor) -> Result<Step,
             Rejection::NoWorkspace { .. } => not_allowed(rejection.to_string()).into(),
             other => other,
         })?;
+        if let Some(lacked) = lacked {
+            let reason = format!("these arguments also need '{lacked}', which the tool catalog does not have");
+            return Err(not_allowed(reason).into());
+        }
+        if let Some(Effect::CallTool { files, .. }) = &mut step.effect {
+            *files = files.within_catalog(|tool| lacks(&tool));
+        }
         step.events.insert(0, Event::BoundCallStarted(Box::new(started)));
         return Ok(step);
     }
@@ -509,6 +544,7 @@ mod tests {
             tool_catalog: None,
             prompt_packs: std::collections::BTreeMap::new(),
             tool_catalogs: std::collections::BTreeMap::new(),
+            resources: std::collections::BTreeMap::new(),
         })
     }
 
@@ -529,7 +565,7 @@ mod tests {
             let mut folded = Arc::new(ContentState { active: Some(snapshot(1).into()), ..ContentState::default() });
             let seen = after(&folded, &events);
             for (event, seq) in events.into_iter().zip(1..) {
-                state::apply(&mut folded, &Recorded { seq, at: Timestamp::from_millis(7), event });
+                state::fold(&mut folded, &Recorded { seq, at: Timestamp::from_millis(7), event });
             }
             assert_eq!(seen, folded);
             // Guard: the events change the state, so the comparison can fail.

@@ -1,16 +1,18 @@
 //! Journal events of content, runs, steps and bound calls. Part of the format of [`crate::event`].
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::binding::Operation;
 use super::fault::Stage;
 use super::options::Options;
 use super::snapshot::{Snapshot, SnapshotRef};
-use crate::actor::Actor;
 use crate::config::Bounded;
 use crate::event::Answer;
+use crate::identity::Actor;
 use crate::parse::{FieldPath, Fields, Read, words};
+use crate::record::{Rules, record};
+use crate::schema;
 use crate::{CallId, Name, RunId};
 
 words!(
@@ -38,38 +40,36 @@ words!(
     }
 );
 
-/// The content to stage, by name or by root hash.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SyncTarget {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub workspace: Option<Name>,
-    /// `None` is the newest version.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub version: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub root_hash: Option<String>,
+record! {
+    /// Content to stage, by name or by root hash.
+    [Debug, Clone, PartialEq, Eq, Serialize, Deserialize]
+    SyncTarget as "SyncTarget" {
+        /// Name of the content.
+        optional #[serde(default, skip_serializing_if = "Option::is_none")] workspace: Name,
+        /// Version of the content. Absent for the newest.
+        optional #[serde(default, skip_serializing_if = "Option::is_none")] version: u64,
+        /// Hash of the content's tree, instead of a name.
+        optional #[serde(default, skip_serializing_if = "Option::is_none")] root_hash: Bounded<1, 128>,
+    }
+}
+
+impl Rules for SyncTarget {
+    fn check(&self, fields: &mut Fields<'_, '_>, _: &[&str]) {
+        if self.workspace.is_none() && self.root_hash.is_none() {
+            fields.fail("workspace", "is required");
+        }
+    }
+
+    fn restrict(schema: &mut Value) {
+        schema["if"] = json!({"properties": {"root_hash": schema::absent()}});
+        schema["then"] = json!({"required": ["workspace"], "properties": {"workspace": {"type": "string"}}});
+    }
 }
 
 impl SyncTarget {
     pub fn named(&self) -> String {
         let name = self.workspace.as_ref().map(ToString::to_string);
         name.or_else(|| self.root_hash.clone()).unwrap_or_default()
-    }
-}
-
-impl Read for SyncTarget {
-    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
-        let mut fields = Fields::of(value, at)?;
-        let target = Self {
-            workspace: fields.optional("workspace"),
-            version: fields.optional("version"),
-            root_hash: fields.optional::<Bounded<1, 128>>("root_hash").map(|text| text.0),
-        };
-        if target.workspace.is_none() && target.root_hash.is_none() {
-            fields.fail("workspace", "is required");
-        }
-        fields.done();
-        Some(target)
     }
 }
 
@@ -173,16 +173,20 @@ pub struct StepStarted {
     pub inputs_hash: String,
 }
 
-/// Values of one step that override those of its run.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct StepOverrides {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub prompt_pack: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tool_catalog: Option<String>,
-    #[serde(default, skip_serializing_if = "Options::is_empty")]
-    pub options: Options,
+record! {
+    /// Values of one step that override those of its run.
+    [Debug, Clone, PartialEq, Eq, Serialize, Deserialize]
+    defaults StepOverrides as "StepOverrides" {
+        /// Prompt pack for this step.
+        optional #[serde(default, skip_serializing_if = "Option::is_none")] prompt_pack: Bounded<1, 128>,
+        /// Tool catalog for this step.
+        optional #[serde(default, skip_serializing_if = "Option::is_none")] tool_catalog: Bounded<1, 128>,
+        /// Options of the step's model request.
+        flatten #[serde(default, skip_serializing_if = "Options::is_empty")] options: Options,
+    }
 }
+
+impl Rules for StepOverrides {}
 
 impl StepOverrides {
     pub fn is_empty(&self) -> bool {
@@ -254,11 +258,58 @@ pub struct BoundCallRefused {
     pub actor: Actor,
 }
 
-/// An event that a client may post to a session.
+/// An event that a client may post to a session. `type` tells the two records apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EventRequest {
-    Sync { target: SyncTarget, prompt_pack: Option<String>, tool_catalog: Option<String>, known_version: Option<u64> },
-    Apply { mode: ApplyMode },
+    Sync(SyncRequest),
+    Apply(ApplyRequest),
+}
+
+record! {
+    /// Asks the session to read and stage a version of content.
+    [Debug, Clone, PartialEq, Eq]
+    SyncRequest as "WorkspaceSyncRequest" {
+        /// Content to stage.
+        required workspace_binding: SyncTarget,
+        /// Prompt pack for runs that name none.
+        optional prompt_pack: Bounded<1, 128>,
+        /// Tool catalog for runs that name none.
+        optional tool_catalog: Bounded<1, 128>,
+        /// Version that the client already has. Nothing is staged if it is the wanted one.
+        optional known_version: u64,
+    }
+}
+
+impl Rules for SyncRequest {
+    fn restrict(schema: &mut Value) {
+        schema::tag(schema, "Type of the event.", SYNC);
+    }
+}
+
+record! {
+    /// Asks the session to adopt the staged content.
+    [Debug, Clone, PartialEq, Eq]
+    ApplyRequest as "WorkspaceApplyRequest" {
+        /// Time at which the session adopts the staged content.
+        default(ApplyMode::NextRun) mode: ApplyMode,
+    }
+}
+
+impl Rules for ApplyRequest {
+    fn restrict(schema: &mut Value) {
+        schema::tag(schema, "Type of the event.", APPLY);
+    }
+}
+
+const SYNC: &str = "WorkspaceSyncRequested";
+const APPLY: &str = "WorkspaceApplyRequested";
+
+impl EventRequest {
+    /// Returns the JSON Schema.
+    pub fn json_schema() -> Value {
+        let union = schema::tagged("type", &[(SYNC, "WorkspaceSyncRequest"), (APPLY, "WorkspaceApplyRequest")]);
+        schema::described("An event that a client may add to the journal.", union)
+    }
 }
 
 impl Read for EventRequest {
@@ -266,16 +317,10 @@ impl Read for EventRequest {
         let mut fields = Fields::of(value, at)?;
         let kind = fields.required::<String>("type")?;
         let request = match kind.as_str() {
-            "WorkspaceSyncRequested" => {
-                let target = fields.required("workspace_binding");
-                let prompt_pack = fields.optional::<Bounded<1, 128>>("prompt_pack").map(|text| text.0);
-                let tool_catalog = fields.optional::<Bounded<1, 128>>("tool_catalog").map(|text| text.0);
-                let known_version = fields.optional("known_version");
-                target.map(|target| Self::Sync { target, prompt_pack, tool_catalog, known_version })
-            }
-            "WorkspaceApplyRequested" => Some(Self::Apply { mode: fields.or("mode", ApplyMode::NextRun) }),
+            SYNC => SyncRequest::take(&mut fields).map(Self::Sync),
+            APPLY => ApplyRequest::take(&mut fields).map(Self::Apply),
             _ => {
-                fields.fail("type", "expected WorkspaceSyncRequested or WorkspaceApplyRequested");
+                fields.fail("type", format!("expected {SYNC} or {APPLY}"));
                 return None;
             }
         };

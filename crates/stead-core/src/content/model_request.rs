@@ -5,3 +5,4 @@ pub mod materialize;
 pub mod message;
 pub mod openai;
 pub mod options;
+pub mod part;

@@ -12,12 +12,14 @@ use serde::Deserialize;
 use super::binding::Operation;
 use super::catalog::Descriptor;
 use super::snapshot::CatalogRef;
+use crate::config::Preset;
 
 #[derive(Debug)]
 pub struct Profile {
     pub name: &'static str,
     pub tools: Vec<Descriptor>,
     pub bindings: BTreeMap<String, Operation>,
+    reference: CatalogRef,
 }
 
 #[derive(Deserialize)]
@@ -44,7 +46,10 @@ static PROFILES: LazyLock<Vec<Profile>> = LazyLock::new(|| {
 fn read(name: &'static str, text: &str) -> Result<Profile, serde_json::Error> {
     let entries: Vec<Entry> = serde_json::from_str(text)?;
     let bindings = entries.iter().map(|entry| (entry.descriptor.name.clone(), entry.binding.clone())).collect();
-    Ok(Profile { name, tools: entries.into_iter().map(|entry| entry.descriptor).collect(), bindings })
+    let tools: Vec<Descriptor> = entries.into_iter().map(|entry| entry.descriptor).collect();
+    let hashes = tools.iter().map(|tool| (tool.name.clone(), tool.hash())).collect();
+    let reference = CatalogRef { digest: crate::canonical::hash(&tools), tools: hashes, tool_choice: None };
+    Ok(Profile { name, tools, bindings, reference })
 }
 
 pub fn all() -> &'static [Profile] {
@@ -56,11 +61,16 @@ pub fn find(name: &str) -> Option<&'static Profile> {
 }
 
 impl Profile {
+    /// Returns the preset whose limits apply to calls through the profile, in addition to those of
+    /// the session.
+    pub fn preset(&self) -> Option<Preset> {
+        (self.name == "wink").then_some(Preset::Wink)
+    }
+
     /// Returns the profile as a catalog reference. There is no blob: the reference is the hash of
     /// the descriptors.
     pub fn reference(&self) -> CatalogRef {
-        let tools = self.tools.iter().map(|tool| (tool.name.clone(), tool.hash())).collect();
-        CatalogRef { digest: crate::canonical::hash(&self.tools), tools, tool_choice: None }
+        self.reference.clone()
     }
 }
 

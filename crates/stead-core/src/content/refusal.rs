@@ -23,7 +23,7 @@ pub enum Refusal {
     MissingProvider,
     #[error("missing model: neither the run nor the session names one")]
     MissingModel,
-    #[error("messages must not be empty: there is no prompt pack and nothing was said")]
+    #[error("messages must not be empty: there is no prompt pack and no message")]
     EmptyMessages,
     #[error("there is no prompt pack '{name}' (there are: {available})")]
     UnknownPromptPack { name: String, available: String },
@@ -33,6 +33,8 @@ pub enum Refusal {
     NoContent,
     #[error("Tool '{name}' is not in the active tool catalog. Tools you can call: {available}.")]
     ToolNotVisible { name: String, available: String },
+    #[error("a session token works with the active tool catalog '{active}' and may not choose {wanted}")]
+    CatalogFixed { wanted: String, active: String },
     #[error("Tool '{name}' is described but bound to nothing here, so it cannot run. Do not call it again.")]
     ToolNotBound { name: String },
     #[error("Tool '{name}' may not run in this session: {reason}")]
@@ -70,6 +72,7 @@ impl Refusal {
             Self::UnknownToolCatalog { .. } => "unknown_tool_catalog",
             Self::NoContent => "no_content",
             Self::ToolNotVisible { .. } => "tool_not_visible",
+            Self::CatalogFixed { .. } => "forbidden",
             Self::ToolNotBound { .. } => "tool_not_bound",
             Self::ToolNotAllowed { .. } => "tool_not_allowed",
             Self::InvalidArguments { .. } => "invalid_arguments",

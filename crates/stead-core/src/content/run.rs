@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::event::{MessagesRef, RunStarted, StepOverrides};
 use super::message::{Message, Role};
@@ -11,6 +11,8 @@ use super::options::Options;
 use super::snapshot::Snapshot;
 use crate::config::Bounded;
 use crate::parse::{FieldPath, Fields, Read, words};
+use crate::record::{Kind, Rules, record};
+use crate::schema;
 use crate::{RunId, Timestamp};
 
 words!(
@@ -80,81 +82,92 @@ pub struct RunSummary {
     pub detail: Option<String>,
 }
 
-/// A client's request to start a run.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RunRequest {
-    pub provider: Option<String>,
-    pub model: Option<String>,
-    pub input: Vec<Message>,
-    pub prompt_pack: Option<String>,
-    pub tool_catalog: Option<String>,
-    pub workspace_version: Option<u64>,
-    pub options: Options,
-}
-
-impl Read for RunRequest {
-    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
-        let mut fields = Fields::of(value, at)?;
-        let request = Self {
-            provider: fields.optional::<Bounded<1, 128>>("provider").map(|text| text.0),
-            model: fields.optional::<Bounded<1, 256>>("model").map(|text| text.0),
-            input: fields.or("input", Input(Vec::new())).0,
-            prompt_pack: name(&mut fields, "prompt_pack"),
-            tool_catalog: name(&mut fields, "tool_catalog"),
-            workspace_version: fields.optional("workspace_version"),
-            options: Options::take(&mut fields),
-        };
-        if request.workspace_version == Some(0) {
-            fields.fail("workspace_version", "versions count from 1");
-        }
-        fields.done();
-        Some(request)
+record! {
+    /// A client's request to start a run.
+    [Debug, Clone, PartialEq, Eq]
+    RunRequest as "RunRequest" {
+        /// Model provider. Absent for the session's default.
+        optional provider: Bounded<1, 128>,
+        /// Model. Absent for the session's default.
+        optional model: Bounded<1, 256>,
+        /// First messages of the run. A plain text is a message of the user.
+        default(Vec::new()) input: Input,
+        /// Prompt pack. Absent for the session's default.
+        optional prompt_pack: Bounded<1, 128>,
+        /// Tool catalog. Absent for the session's default.
+        optional tool_catalog: Bounded<1, 128>,
+        /// Version of the content that the run keeps until its end. Absent for the session's
+        /// current one.
+        optional workspace_version: u64,
+        /// Options of the run's model requests.
+        flatten options: Options,
     }
 }
 
-fn name(fields: &mut Fields<'_, '_>, key: &'static str) -> Option<String> {
-    fields.optional::<Bounded<1, 128>>(key).map(|text| text.0)
+impl Rules for RunRequest {
+    fn check(&self, fields: &mut Fields<'_, '_>, _: &[&str]) {
+        if self.workspace_version == Some(0) {
+            fields.fail("workspace_version", "versions count from 1");
+        }
+    }
+
+    fn restrict(schema: &mut Value) {
+        schema["properties"]["workspace_version"]["minimum"] = 1.into();
+        // The empty input is no default of the document: a client leaves the field out.
+        schema["properties"]["input"].as_object_mut().map(|input| input.remove("default"));
+    }
 }
 
-/// The input of a run. A plain string is a user message.
-struct Input(Vec<Message>);
+/// The kind of a run's input. A plain string is a user message.
+pub struct Input;
 
-impl Read for Input {
-    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
+impl Kind for Input {
+    type Value = Vec<Message>;
+
+    fn parse(value: Value, at: &mut FieldPath<'_>) -> Option<Self::Value> {
         match value {
-            Value::String(text) => Some(Self(vec![Message::text(Role::User, text)])),
-            Value::Array(_) => Vec::read(value, at).map(Self),
+            Value::String(text) => Some(vec![Message::text(Role::User, text)]),
+            Value::Array(_) => Vec::read(value, at),
             _ => at.fail("expected a text or an array of messages"),
         }
     }
+
+    fn schema() -> Value {
+        json!({"anyOf": [{"type": "string"}, schema::list(Message::schema())]})
+    }
 }
 
-/// A client's request to start a step.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StepRequest {
-    pub messages: Vec<Message>,
-    pub overrides: StepOverrides,
+record! {
+    /// A client's request to start a step.
+    [Debug, Clone, PartialEq, Eq]
+    StepRequest as "StepRequest" {
+        /// Messages since the last step.
+        default(Vec::new()) messages: Vec<Message>,
+        /// Values of this step that override those of its run.
+        flatten overrides: StepOverrides,
+    }
 }
 
-impl Read for StepRequest {
-    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
-        let mut fields = Fields::of(value, at)?;
-        for fixed in ["provider", "model"] {
+impl Rules for StepRequest {
+    fn check(&self, fields: &mut Fields<'_, '_>, _: &[&str]) {
+        for fixed in FIXED {
             if fields.has(fixed) {
                 fields.fail(fixed, "is fixed for the whole run");
             }
             let _: Option<Value> = fields.optional(fixed);
         }
-        let messages = fields.or("messages", Vec::new());
-        let overrides = StepOverrides {
-            prompt_pack: name(&mut fields, "prompt_pack"),
-            tool_catalog: name(&mut fields, "tool_catalog"),
-            options: Options::take(&mut fields),
-        };
-        fields.done();
-        Some(Self { messages, overrides })
+    }
+
+    fn restrict(schema: &mut Value) {
+        for fixed in FIXED {
+            let about = format!("Always absent, because a run fixes its {fixed}.");
+            schema["properties"][fixed] = schema::described(&about, schema::absent());
+        }
     }
 }
+
+/// Fields of a run that a step cannot change.
+const FIXED: [&str; 2] = ["provider", "model"];
 
 /// The possible ends of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,6 +10,7 @@ use super::catalog::vendor_name;
 use super::fault::{Stage, SyncFault};
 use super::options::{Options, ToolChoice};
 use super::profile;
+use super::resource::{PackArgument, ResourceRef};
 use crate::Name;
 
 /// The identity of a version, without its contents.
@@ -29,6 +30,9 @@ pub struct Snapshot {
     pub index_ref: Option<String>,
     pub prompt_packs: BTreeMap<String, PackRef>,
     pub tool_catalogs: BTreeMap<String, CatalogRef>,
+    /// Files that clients can read, by their addresses.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub resources: BTreeMap<String, ResourceRef>,
     /// The defaults of this session. A run may choose others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt_pack: Option<String>,
@@ -47,6 +51,8 @@ pub struct PackRef {
     pub bytes: u64,
     #[serde(default, skip_serializing_if = "Options::is_empty")]
     pub options: Options,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub arguments: Vec<PackArgument>,
 }
 
 /// A reference to a catalog's descriptors in the blob store.

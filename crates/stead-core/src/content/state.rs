@@ -110,7 +110,7 @@ impl ContentState {
 
 /// Folds one event if it is about content, and returns true in that case. Other events copy
 /// nothing.
-pub(crate) fn apply(content: &mut Arc<ContentState>, recorded: &Recorded) -> bool {
+pub(crate) fn fold(content: &mut Arc<ContentState>, recorded: &Recorded) -> bool {
     match &recorded.event {
         Event::WorkspaceSyncRequested(requested) => {
             let open = OpenSync { seq: recorded.seq, requested: (**requested).clone() };
@@ -137,14 +137,14 @@ pub(crate) fn apply(content: &mut Arc<ContentState>, recorded: &Recorded) -> boo
             }
             return false;
         }
-        event => return apply_undated(content, event),
+        event => return fold_undated(content, event),
     }
     true
 }
 
-/// The part of [`apply`] for events whose number and time do not enter the state. A decision folds
+/// The part of [`fold`] for events whose number and time do not enter the state. A decision folds
 /// its own events with it to see the resulting content.
-pub(super) fn apply_undated(content: &mut Arc<ContentState>, event: &Event) -> bool {
+pub(super) fn fold_undated(content: &mut Arc<ContentState>, event: &Event) -> bool {
     match event {
         Event::WorkspaceSyncUnchanged(_) => {
             let content = Arc::make_mut(content);

@@ -4,21 +4,41 @@ use serde_json::Value;
 
 use super::in_workspace;
 use crate::CallId;
-use crate::actor::Actor;
-use crate::command::{Effect, Step};
+use crate::command::{Effect, FileAccess, Step, ToolAccess};
+use crate::config::{CallLimits, Preset};
+use crate::content::gate::{catalog_tools, not_in_catalog};
 use crate::event::Event;
+use crate::identity::Actor;
 use crate::parse::{MAX_DEPTH, within_depth};
 use crate::rejection::Rejection;
 use crate::session::Session;
-use crate::spec::WorkspaceSpec;
 use crate::tool::ToolName;
 
-/// Allows a tool call if the workspace is ready and the agent type enables the tool.
+/// Allows a call of a tool by its own name, outside of any catalog.
+pub(super) fn call_by_name(
+    session: &Session,
+    call: CallId,
+    tool: ToolName,
+    arguments: Value,
+    actor: &Actor,
+) -> Result<Step, Rejection> {
+    let needed = tool.also_needed(&arguments);
+    let mut step = call_tool(session, call, tool, arguments, None, actor)?;
+    std::iter::once(tool).chain(needed).try_for_each(|tool| in_catalog(session, tool, actor))?;
+    if let Some(Effect::CallTool { files, .. }) = &mut step.effect {
+        *files = files.within_catalog(|tool| in_catalog(session, tool, actor).is_err());
+    }
+    Ok(step)
+}
+
+/// Allows a tool call if the workspace is ready and the agent type enables the tool. `profile` is
+/// the preset of the profile through which the call comes.
 pub(crate) fn call_tool(
     session: &Session,
     call: CallId,
     tool: ToolName,
     arguments: Value,
+    profile: Option<Preset>,
     actor: &Actor,
 ) -> Result<Step, Rejection> {
     let spec = in_workspace(session)?;
@@ -26,33 +46,53 @@ pub(crate) fn call_tool(
     if let Some(tool) = std::iter::once(tool).chain(tool.also_needed(&arguments)).find(banned) {
         return Err(Rejection::ToolNotEnabled { tool });
     }
-    check_size(&arguments, spec)?;
+    let limits = spec.tool_limits.for_call(profile);
+    check_size(&arguments, &limits)?;
     let started = Event::ToolCallStarted { call, tool, arguments: arguments.clone(), actor: actor.clone() };
-    Ok(Step {
-        events: vec![started],
-        effect: Some(Effect::CallTool { call, tool, arguments, limits: spec.tool_limits }),
-    })
+    let access = |tool| if banned(&tool) { ToolAccess::NotEnabled } else { ToolAccess::Allowed };
+    let files = FileAccess { read: access(ToolName::Read), write: access(ToolName::Write) };
+    Ok(Step { events: vec![started], effect: Some(Effect::CallTool { call, tool, arguments, limits, files }) })
 }
 
 /// Checks that an actor may use the files the way `tool` does. The operator may. An agent may only
-/// if its agent type enables the tool, so that no API gives an agent more access than its tools.
+/// if its agent type enables the tool and the active catalog has it, so that no API gives an agent
+/// more access than its tools.
 pub fn may_use(session: &Session, tool: ToolName, actor: &Actor) -> Result<(), Rejection> {
+    is_enabled(session, tool, actor)?;
+    in_catalog(session, tool, actor)
+}
+
+/// Checks that the agent type enables the tool. An administrator may use every tool, and a user
+/// every tool that only reads.
+pub(crate) fn is_enabled(session: &Session, tool: ToolName, actor: &Actor) -> Result<(), Rejection> {
     let spec = in_workspace(session)?;
     match actor {
         Actor::Session { .. } if !spec.tools.allows(tool) => Err(Rejection::ToolNotEnabled { tool }),
+        // The permission to read sessions is enough to read.
+        Actor::User { .. } if tool.changes_files() && !spec.tools.allows(tool) => {
+            Err(Rejection::ToolNotEnabled { tool })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Checks that the active catalog has a tool which runs this one. Without an active catalog, and
+/// for the operator, there is no such condition.
+pub(super) fn in_catalog(session: &Session, tool: ToolName, actor: &Actor) -> Result<(), Rejection> {
+    if !matches!(actor, Actor::Session { .. }) {
+        return Ok(());
+    }
+    match catalog_tools(session) {
+        Some(tools) if !tools.contains(&tool) => Err(not_in_catalog(session, tool).into()),
         _ => Ok(()),
     }
 }
 
 /// Refuses oversized arguments before they are recorded, because the journal keeps them whole.
-fn check_size(arguments: &Value, spec: &WorkspaceSpec) -> Result<(), Rejection> {
+fn check_size(arguments: &Value, limits: &CallLimits) -> Result<(), Rejection> {
     if !within_depth(arguments, MAX_DEPTH) {
         return Err(Rejection::TooDeep { limit: MAX_DEPTH });
     }
-    // A character takes at most six bytes of JSON. The rest is room for paths, patterns and
-    // commands.
-    let limits = &spec.tool_limits;
-    let limit = 6 * (2 * limits.write_chars + limits.command_chars) + 64 * 1024;
-    let bytes = arguments.to_string().len() as u64;
+    let (bytes, limit) = (arguments.to_string().len() as u64, limits.argument_bytes());
     if bytes > limit { Err(Rejection::TooLarge { bytes, limit }) } else { Ok(()) }
 }

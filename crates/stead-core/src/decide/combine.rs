@@ -2,11 +2,11 @@
 
 use super::{conclude, decide, next};
 use crate::Timestamp;
-use crate::actor::Actor;
 use crate::command::{Command, Effect, Outcome, Step};
 use crate::event::{Event, Recorded};
+use crate::identity::Actor;
 use crate::rejection::Rejection;
-use crate::session::{State, apply};
+use crate::session::{State, fold};
 
 /// Returns the events that follow from an outcome, and the intent that is due after it. The
 /// reconciler would ask [`next`] for that intent a moment later. The effect is still handed out
@@ -36,13 +36,13 @@ pub fn decide_and_conclude(
     at: Timestamp,
 ) -> Result<Vec<Event>, Rejection> {
     let mut events = decide(state, command, actor)?.events;
-    let concluded = conclude(&fold(state, &events, at), outcome);
+    let concluded = conclude(&folded(state, &events, at), outcome);
     events.extend(concluded);
     Ok(events)
 }
 
 fn with_next(state: &State, mut events: Vec<Event>, at: Timestamp) -> Step {
-    let after = fold(state, &events, at);
+    let after = folded(state, &events, at);
     let due = after.session.as_deref().and_then(next);
     let step = due.and_then(|command| decide(&after, command, &Actor::System).ok());
     let effect: Option<Effect> = step.and_then(|step| {
@@ -52,10 +52,10 @@ fn with_next(state: &State, mut events: Vec<Event>, at: Timestamp) -> Step {
     Step { events, effect }
 }
 
-fn fold(state: &State, events: &[Event], at: Timestamp) -> State {
+fn folded(state: &State, events: &[Event], at: Timestamp) -> State {
     let mut after = state.clone();
     for (event, seq) in events.iter().zip(state.seq + 1..) {
-        apply(&mut after, &Recorded { seq, at, event: event.clone() });
+        fold(&mut after, &Recorded { seq, at, event: event.clone() });
     }
     after
 }

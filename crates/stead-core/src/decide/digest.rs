@@ -2,11 +2,12 @@
 
 use super::in_workspace;
 use crate::Name;
-use crate::actor::Actor;
 use crate::command::Step;
-use crate::digest::{DigestOrigin, DigestScope, MAX_KEYS, MISSING};
+use crate::digest::{DigestOrigin, DigestScope, MAX_KEYS};
 use crate::event::Event;
+use crate::identity::Actor;
 use crate::rejection::Rejection;
+use crate::session::warning::WarningCode;
 use crate::session::{Session, Status};
 
 /// A digest to store.
@@ -50,9 +51,9 @@ pub(super) fn clear(session: &Session, section_key: Name, actor: &Actor) -> Resu
 /// Warns that a requested digest does not exist, once per key and for at most [`MAX_KEYS`] keys.
 pub(super) fn miss(session: &Session, section_key: &Name) -> Step {
     let message = format!("there is no digest '{section_key}'; generate one, or set one");
-    let raised = session.warnings.iter().filter(|warning| warning.code == MISSING);
+    let raised = session.warnings.iter().filter(|warning| warning.is(WarningCode::WorkspaceDigestMissing));
     let known = raised.clone().any(|warning| warning.message == message);
     let quiet = known || raised.count() >= MAX_KEYS || session.status != Status::Active;
-    let events = if quiet { Vec::new() } else { vec![super::warning(MISSING, message)] };
+    let events = if quiet { Vec::new() } else { vec![WarningCode::WorkspaceDigestMissing.raised(message)] };
     Step { events, effect: None }
 }

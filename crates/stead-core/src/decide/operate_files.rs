@@ -2,9 +2,9 @@
 
 use super::may_use;
 use crate::CallId;
-use crate::actor::Actor;
 use crate::command::{Effect, Step};
 use crate::event::{Event, FileOperation};
+use crate::identity::Actor;
 use crate::rejection::Rejection;
 use crate::session::Session;
 

@@ -1,9 +1,9 @@
 //! Rules for rewinding the files of a session to one of its events.
 
 use super::may_use;
-use crate::actor::Actor;
 use crate::command::{Effect, Step};
 use crate::event::{Event, FileOperation};
+use crate::identity::Actor;
 use crate::rejection::Rejection;
 use crate::session::{Session, State};
 use crate::tool::ToolName;

@@ -1,10 +1,9 @@
 //! The git settings of an agent type: allowed pushes, submodules and Git LFS.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::config::Bounded;
-use crate::parse::{FieldPath, Fields, Read};
+use crate::record::{Rules, record};
 
 /// The state of a branch at the remote, from the point of view of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,40 +16,23 @@ pub enum AtRemote {
     Others,
 }
 
-/// The git settings of an agent type: submodules, Git LFS files and allowed pushes. The remote is
-/// always the session's own repository.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct GitPush {
-    /// Patterns for branch names, where `*` matches any run of characters. An empty list allows no
-    /// pushes. `None` allows the branch that the session began on, and branches that did not exist
-    /// before the session created them.
-    #[serde(default)]
-    pub push_branches: Option<Vec<String>>,
-    #[serde(default)]
-    pub allow_force_push: bool,
-    /// True if the repository's submodules are checked out as well.
-    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
-    pub submodules: bool,
-    /// True if Git LFS content is downloaded on checkout and uploaded on push.
-    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
-    pub lfs: bool,
-}
-
-impl Read for GitPush {
-    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
-        let mut fields = Fields::of(value, at)?;
-        let push = Self {
-            push_branches: fields
-                .optional::<Vec<Bounded<1, 255>>>("push_branches")
-                .map(|names| names.into_iter().map(|name| name.0).collect()),
-            allow_force_push: fields.or("allow_force_push", false),
-            submodules: fields.or("submodules", false),
-            lfs: fields.or("lfs", false),
-        };
-        fields.done();
-        Some(push)
+record! {
+    /// Pushes, submodules and Git LFS.
+    [Debug, Clone, PartialEq, Eq, Serialize, Deserialize]
+    defaults GitPush as "GitSettings" {
+        /// Branches that may be pushed, where `*` matches any characters. Absent for the branch
+        /// that the session began on and for branches that it created.
+        optional #[serde(default)] push_branches: Vec<Bounded<1, 255>>,
+        /// Allow pushes that discard commits.
+        default(false) #[serde(default)] allow_force_push: bool,
+        /// Check out submodules.
+        default(false) #[serde(default, skip_serializing_if = "core::ops::Not::not")] submodules: bool,
+        /// Download Git LFS content on checkout and upload it on push.
+        default(false) #[serde(default, skip_serializing_if = "core::ops::Not::not")] lfs: bool,
     }
 }
+
+impl Rules for GitPush {}
 
 impl GitPush {
     /// Writes every field, including the ones that a journal omits, so that a config round-trips.

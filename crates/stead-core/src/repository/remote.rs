@@ -41,7 +41,7 @@ impl std::fmt::Display for Host {
 /// The reason why an address is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RepositoryRefused {
-    #[error("the repository URL names no host that can be read: {url}")]
+    #[error("the repository URL has no valid host: {url}")]
     Host { url: String },
     #[error(
         "http:// repositories are only used from hosts in the platform's allowed_git_hosts, and {host} is not there: use https://, or add it"

@@ -7,7 +7,7 @@ use crate::event::{Event, FileEffect, FileOperation, Recorded};
 use crate::rewind::{AbsenceReason, Checkpoint, CheckpointCost};
 
 /// Runs before the event's own fold, so that the call or operation is still in the open lists.
-pub(super) fn apply(session: &mut Session, recorded: &Recorded) {
+pub(super) fn fold(session: &mut Session, recorded: &Recorded) {
     let Some(rewind) = session.workspace_spec().map(|spec| spec.rewind) else { return };
     if rewind.points == CheckpointCost::Off {
         return;

@@ -18,8 +18,6 @@ pub const DEFAULT_TAG: &str = "latest";
 pub const MAX_KEYS: usize = 16;
 pub const SUMMARY_CHARS: usize = 2_000;
 pub const BODY_CHARS: usize = 100_000;
-/// Code of the warning for a requested digest that does not exist.
-pub const MISSING: &str = "workspace_digest_missing";
 
 words!(
     /// The sessions that a digest is for.

@@ -9,14 +9,19 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::config::CallLimits;
 use crate::env::Env;
 use crate::event::Failure;
 use crate::parse::words;
 use crate::{ExecId, Timestamp};
 
-/// Maximum size of the program and its arguments together. They are part of the journal and of the
-/// state.
-pub const MAX_ARGV_BYTES: usize = 32 << 10;
+/// Maximum size of the program and its arguments together, if the limit of the session's commands
+/// is lower.
+const MAX_ARGV_BYTES: u64 = 32 << 10;
+/// Room for the words around a command: the shell and its option.
+const SHELL_BYTES: u64 = 64;
+/// Number of bytes of a long command that the state keeps. The journal has it whole.
+const STATE_BYTES: usize = 4 << 10;
 /// Number of ended execs that the state still lists. Older ones are only in the journal.
 const REMEMBERED: usize = 100;
 
@@ -44,8 +49,29 @@ pub struct ExecSpec {
 }
 
 impl ExecSpec {
-    pub fn argv_bytes(&self) -> usize {
-        self.argv.iter().map(|word| word.len() + 1).sum()
+    pub fn argv_bytes(&self) -> u64 {
+        self.argv.iter().map(|word| word.len() as u64 + 1).sum()
+    }
+
+    /// Returns the maximum size of the program and its arguments for a session with these limits.
+    pub fn most_argv_bytes(limits: &CallLimits) -> u64 {
+        MAX_ARGV_BYTES.max(limits.command_bytes.saturating_add(SHELL_BYTES))
+    }
+
+    /// Returns the command for the state, which keeps many of them: long words of a large command
+    /// are cut.
+    pub(super) fn for_state(self) -> Self {
+        if self.argv_bytes() <= MAX_ARGV_BYTES {
+            return self;
+        }
+        let cut = |mut word: String| {
+            if word.len() > STATE_BYTES {
+                word.truncate(word.floor_char_boundary(STATE_BYTES));
+                word.push('…');
+            }
+            word
+        };
+        Self { command: self.command.map(cut), argv: self.argv.into_iter().map(cut).collect(), ..self }
     }
 }
 
@@ -67,6 +93,26 @@ words!(
         Drop = "drop",
         /// The command blocks, as on a full pipe.
         Wait = "wait",
+    }
+);
+
+words!(
+    /// The reason why an exec has no result.
+    ExecFailureCode, "exec failure code", {
+        /// The working directory does not exist or cannot be entered.
+        InvalidCwd = "invalid_cwd",
+        /// The program cannot be executed.
+        CannotExecute = "cannot_execute",
+        /// The limit of processes, open files or execs is reached.
+        ResourceExhausted = "resource_exhausted",
+        /// The box has no room for the command's input.
+        NoSpace = "no_space",
+        /// The box refused the command for another reason.
+        Refused = "refused",
+        /// The box or the session ended before the command did.
+        Interrupted = "interrupted",
+        /// A failure of the server.
+        Internal = "internal",
     }
 );
 
@@ -179,7 +225,15 @@ impl Execs {
 
     pub(crate) fn start(&mut self, id: ExecId, spec: ExecSpec, at: Timestamp) {
         let status = ExecStatus::Running;
-        let exec = Exec { spec, status, started_at: at, ended_at: None, ended_seq: None, exit: None, failure: None };
+        let exec = Exec {
+            spec: spec.for_state(),
+            status,
+            started_at: at,
+            ended_at: None,
+            ended_seq: None,
+            exit: None,
+            failure: None,
+        };
         self.0.insert(id, exec);
     }
 
@@ -189,7 +243,9 @@ impl Execs {
         (exec.status, exec.exit, exec.failure) = match end {
             End::Finished(exit) => (ExecStatus::Finished, Some(exit), None),
             End::Failed(failure) => (ExecStatus::Failed, None, Some(failure)),
-            End::Interrupted(reason) => (ExecStatus::Interrupted, None, Some(Failure::new("interrupted", reason))),
+            End::Interrupted(reason) => {
+                (ExecStatus::Interrupted, None, Some(Failure::new(ExecFailureCode::Interrupted.as_str(), reason)))
+            }
         };
         let mut ended: Vec<ExecId> = self.iter().filter(|(_, exec)| !exec.running()).map(|(id, _)| id).collect();
         ended.truncate(ended.len().saturating_sub(REMEMBERED));

@@ -8,10 +8,10 @@
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::SnapshotId;
-use crate::parse::{FieldPath, Fields, Read, words};
+use crate::parse::words;
+use crate::record::{Rules, Whole, record};
 
 words!(
     /// The most expensive kind of checkpoint that may be taken after a call. Each value includes
@@ -27,20 +27,18 @@ words!(
     }
 );
 
-/// The checkpoint policy of a session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Rewind {
-    pub points: CheckpointCost,
-    /// Number of latest checkpoints to keep. The checkpoint of the session's start is kept in
-    /// addition.
-    pub keep: u64,
-}
-
-impl Default for Rewind {
-    fn default() -> Self {
-        Self { points: CheckpointCost::Free, keep: 100 }
+record! {
+    /// Checkpoint policy of a session.
+    [Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize]
+    defaults Rewind as "Rewind" {
+        /// Most expensive kind of checkpoint that may be taken after a call.
+        default(CheckpointCost::Free) points: CheckpointCost,
+        /// Number of latest checkpoints to keep.
+        default(100) keep: Whole<1, 1_000>,
     }
 }
+
+impl Rules for Rewind {}
 
 impl Rewind {
     /// The value for journals that are older than checkpoints and do not have this field.
@@ -50,17 +48,6 @@ impl Rewind {
 
     pub(crate) fn is_none(&self) -> bool {
         *self == Self::none()
-    }
-}
-
-impl Read for Rewind {
-    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
-        let base = Self::default();
-        let mut fields = Fields::of(value, at)?;
-        let rewind =
-            Self { points: fields.or("points", base.points), keep: fields.number_or("keep", 1..=1_000, base.keep) };
-        fields.done();
-        Some(rewind)
     }
 }
 
@@ -88,7 +75,7 @@ impl AbsenceReason {
     pub fn sentence(self) -> &'static str {
         match self {
             Self::Untracked => "rewind.points of its agent type does not ask for it",
-            Self::AtWork => "processes were at work in the box, and rewind.points allows no copies",
+            Self::AtWork => "processes were running in the box, and rewind.points allows no copies",
             Self::Copy => "this provider copies whole trees, and rewind.points allows no copies",
             Self::HostDirectory => "the workspace is a directory of the host's",
             Self::Interrupted => "the server stopped before the outcome was known",

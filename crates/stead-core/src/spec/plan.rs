@@ -97,7 +97,7 @@ pub struct InitPlan {
 
 /// The error for a policy that lacks a needed value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("workspace policy '{policy}' from the {layer} layer says too little: {missing}")]
+#[error("workspace policy '{policy}' from the {layer} layer is incomplete: {missing}")]
 pub struct Incomplete {
     pub policy: PolicyKind,
     pub layer: crate::policy::Layer,

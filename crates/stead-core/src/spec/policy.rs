@@ -83,6 +83,8 @@ impl WorkspacePolicy {
     }
 }
 
+/// A policy is a word or one of several objects, so the parser is not a record. Its schema is in
+/// `stead-api`.
 impl Read for WorkspacePolicy {
     fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
         if value.is_string() {
@@ -126,6 +128,9 @@ impl Read for BundleSource {
         }
     }
 }
+
+/// Pattern of an absolute path on the host.
+pub const HOST_PATH: &str = "^/[^\\u0000]*$";
 
 /// The text of an absolute path on the host. It is resolved and checked later, when it is opened.
 struct HostPathText(String);

@@ -2,12 +2,13 @@
 
 use super::Declared;
 use crate::config::RepoSourceType;
-use crate::plan::PlanInputs;
-use crate::policy::{Layer, PolicyChain, PolicyKind, ResolvedPolicy, WorkspacePolicy};
+use crate::plan::{Action, InitPlan, PlanInputs};
+use crate::policy::{Layer, MountMode, PolicyChain, PolicyKind, ResolvedPolicy, WorkspacePolicy};
 use crate::rejection::Rejection;
 use crate::repository::RepositoryUrl;
 use crate::request::Task;
-use crate::session::Warning;
+use crate::rewind::{CheckpointCost, Rewind};
+use crate::session::warning::{Warning, WarningCode};
 
 /// Resolves the policy of a session. The task overrides the role, the project and the platform, in
 /// this order. The default is an empty workspace.
@@ -32,6 +33,16 @@ pub(super) fn resolve_policy(task: &Task, declared: &Declared<'_>) -> ResolvedPo
     chain.resolve(PolicyKind::Empty)
 }
 
+/// Returns the warning for a session that writes to a host directory itself, where no checkpoint
+/// can be taken. A session that asks for none gets no warning.
+pub(super) fn checkpoint_notice(plan: &InitPlan, rewind: Rewind) -> Option<Warning> {
+    let writes = |action: &Action| matches!(action, Action::MountDirectory { mode: MountMode::ReadWrite, .. });
+    let lacks = rewind.points != CheckpointCost::Off && plan.actions.iter().any(writes);
+    let message = "the agent changes the host directory itself: there are no checkpoints and no snapshots, and a rewind \
+                   brings nothing back; keep a copy, or mount with mode 'overlay'";
+    lacks.then(|| Warning::new(WarningCode::CheckpointsUnavailable, message.to_owned()))
+}
+
 /// Returns warnings about named repositories that are not used, and about a `git` policy without
 /// one.
 ///
@@ -49,19 +60,22 @@ pub(super) fn repository_notices(inputs: &PlanInputs<'_>, used: Option<&Reposito
     ];
     let why = why_unused(inputs);
     let unused = named.into_iter().filter(|(_, unused)| *unused).map(|(whose, _)| {
-        warning("repository_not_used", format!("the repository that the {whose} names is not used: {why}"))
+        Warning::new(
+            WarningCode::RepositoryNotUsed,
+            format!("the repository that the {whose} names is not used: {why}"),
+        )
     });
     let missing = (inputs.policy.policy.kind() == PolicyKind::Git && used.is_none()).then(|| {
         let message = "the workspace policy is 'git', and neither the task, the agent type nor the project names a \
                        repository: the workspace starts empty";
-        warning("no_repository", message.to_owned())
+        Warning::new(WarningCode::NoRepository, message.to_owned())
     });
     let context = &inputs.task.context;
     let names_part = context.branch.is_some() || context.pull_request_number.is_some() || context.base_branch.is_some();
     let partly = (missing.is_none() && names_part && used.is_none() && named.iter().all(|(_, unused)| !unused)).then(|| {
         let message = "the task names a branch or a pull request, and neither the task, the agent type nor the project \
                        names a repository";
-        warning("no_repository", message.to_owned())
+        Warning::new(WarningCode::NoRepository, message.to_owned())
     });
     unused.chain(missing).chain(partly).collect()
 }
@@ -76,10 +90,6 @@ fn why_unused(inputs: &PlanInputs<'_>) -> String {
         RepoSourceType::Fixed => "the agent type has a fixed repository".to_owned(),
         RepoSourceType::TaskContext => format!("the {layer} layer's workspace policy names another one"),
     }
-}
-
-fn warning(code: &str, message: String) -> Warning {
-    Warning { code: code.to_owned(), message }
 }
 
 /// Refuses a session if a layer asks for network access, because no provider can enforce network

@@ -28,6 +28,10 @@ impl BootTime {
         self.0
     }
 
+    pub fn plus_millis(self, millis: i64) -> Self {
+        Self(self.0.saturating_add(millis))
+    }
+
     pub fn plus_seconds(self, seconds: u64) -> Self {
         let added = i64::try_from(seconds).unwrap_or(i64::MAX).saturating_mul(1000);
         Self(self.0.saturating_add(added))

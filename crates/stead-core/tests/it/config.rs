@@ -51,8 +51,7 @@ fn every_field_round_trips() {
 #[test]
 fn wrong_tools_are_named_beside_the_right_ones() {
     let message = &errors::<WorkspaceConfig>(json!({"tools": ["bash", "ssh", "scp"]}))[0].1;
-    let expected =
-        "invalid tool names: ssh, scp (valid: bash, read, write, edit, glob, grep, git, ls, rm, python, eval)";
+    let expected = "invalid tool names: ssh, scp (valid: bash, read, write, edit, glob, grep, git, ls, rm, python, eval, move, copy, mkdir, stat, multi_edit, shell, bash_output, bash_kill)";
     assert_eq!(message, expected);
     refused(json!({"tools": ["bash", "bash"]}), "tools", "duplicate tool");
     assert!(parse::read::<WorkspaceConfig>(json!({"tools": []})).unwrap().tools.is_some());

@@ -16,8 +16,8 @@ use stead_core::content::snapshot::{CatalogRef, PackRef};
 use stead_core::content::{ApplyMode, Snapshot, SyncTarget};
 use stead_core::event::CloseReason;
 use stead_core::{
-    Actor, CallId, Command, Effect, Event, Outcome, Recorded, RunId, SessionId, State, Status, Timestamp, apply,
-    conclude, decide,
+    Actor, CallId, Command, Effect, Event, Outcome, Recorded, RunId, SessionId, State, Status, Timestamp, conclude,
+    decide, fold,
 };
 
 use crate::scenario::Scenario;
@@ -29,6 +29,7 @@ fn snapshot(version: u64) -> Box<Snapshot> {
         messages: 1,
         bytes: 1,
         options: Options::default(),
+        arguments: Vec::new(),
     };
     let tools = BTreeMap::from([("content_list".to_owned(), "h".to_owned())]);
     let catalog = CatalogRef { digest: format!("catalog{version}"), tools, tool_choice: None };
@@ -39,6 +40,7 @@ fn snapshot(version: u64) -> Box<Snapshot> {
         index_ref: None,
         prompt_packs: BTreeMap::from([("default".to_owned(), pack)]),
         tool_catalogs: BTreeMap::from([("default".to_owned(), catalog)]),
+        resources: BTreeMap::new(),
         prompt_pack: Some("default".to_owned()),
         tool_catalog: Some("default".to_owned()),
     })
@@ -69,7 +71,7 @@ impl Live {
             let seq = self.state.seq + 1;
             let recorded = Recorded { seq, at: Timestamp::from_millis(i64::try_from(seq).unwrap() * 7), event };
             self.check(&recorded.event);
-            apply(&mut self.state, &recorded);
+            fold(&mut self.state, &recorded);
             self.journal.push(recorded);
         }
     }

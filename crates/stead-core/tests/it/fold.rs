@@ -4,17 +4,20 @@
 use proptest::prelude::*;
 use serde_json::json;
 use stead_core::box_facts::BoxFacts;
+use stead_core::clock_history::BootTime;
 use stead_core::command::ExecOutcome;
 use stead_core::config::ProviderName;
+use stead_core::decide::SessionUpdate;
 use stead_core::env::Env;
 use stead_core::event::{Answer, CloseReason, Failure, FileEffect, FileOperation, StepReport};
 use stead_core::exec::{ExecOrder, ExecOutput, ExecSpec, Exit, FullBuffer, Stdin};
+use stead_core::pause::PauseMode;
 use stead_core::session::WorkspaceStatus;
 use stead_core::spec::SessionSpec;
 use stead_core::tool::ToolName;
 use stead_core::{
-    Actor, CallId, Command, Effect, Event, ExecId, Outcome, Recorded, SessionId, SnapshotId, State, Status, Timestamp,
-    apply, conclude, decide, decide_and_conclude, next,
+    Actor, CallId, Command, Effect, Event, ExecId, Outcome, Recorded, Rejection, SessionId, SnapshotId, State, Status,
+    Timestamp, conclude, decide, decide_and_conclude, fold, next,
 };
 
 use crate::scenario::Scenario;
@@ -38,7 +41,7 @@ impl Live {
         for event in events {
             self.clock += 7;
             let recorded = Recorded { seq: self.state.seq + 1, at: Timestamp::from_millis(self.clock), event };
-            apply(&mut self.state, &recorded);
+            fold(&mut self.state, &recorded);
             self.journal.push(recorded);
         }
     }
@@ -79,6 +82,8 @@ fn success(effect: &Effect) -> Outcome {
             report: StepReport::default(),
         },
         Effect::RemoveWorkspace { .. } => Outcome::Removed,
+        Effect::PauseBox { .. } => Outcome::Paused,
+        Effect::ResumeBox { .. } => Outcome::Resumed,
         Effect::CallTool { call, .. } => finished(*call),
         Effect::OperateFiles { call, .. } => operated(*call, None),
         Effect::Exec { exec, .. } => exec_finished(*exec),
@@ -154,6 +159,9 @@ enum Happening {
     OperationFinishes(u128, bool),
     Exec(u128),
     ExecEnds(u128, bool),
+    Pause(PauseMode),
+    Resume,
+    Update(i64),
     Close,
     Restart,
     Adopted,
@@ -172,6 +180,9 @@ fn happening() -> impl Strategy<Value = Happening> {
         3 => (0u128..4, any::<bool>()).prop_map(|(call, ok)| Happening::OperationFinishes(call, ok)),
         3 => (0u128..200).prop_map(Happening::Exec),
         3 => (0u128..200, any::<bool>()).prop_map(|(exec, known)| Happening::ExecEnds(exec, known)),
+        2 => prop_oneof![Just(PauseMode::Stop), Just(PauseMode::Freeze)].prop_map(Happening::Pause),
+        2 => Just(Happening::Resume),
+        1 => (0i64..9).prop_map(Happening::Update),
         1 => Just(Happening::Close),
         2 => Just(Happening::Restart),
         1 => Just(Happening::Adopted),
@@ -196,6 +207,8 @@ fn happen(live: &mut Live, happening: Happening) {
                     report: StepReport::default(),
                 },
                 (_, Effect::RemoveWorkspace { .. }) => Outcome::RemovalFailed { reason: "busy".to_owned() },
+                (_, Effect::PauseBox { .. }) => Outcome::PauseFailed(failure()),
+                (_, Effect::ResumeBox { .. }) => Outcome::ResumeFailed(failure()),
                 (_, effect) => success(effect),
             };
             live.outcome(outcome);
@@ -223,6 +236,18 @@ fn happen(live: &mut Live, happening: Happening) {
         Happening::ExecEnds(bits, false) => {
             let outcome = ExecOutcome::Interrupted { reason: "gone".to_owned() };
             live.outcome(Outcome::ExecEnded { exec: ExecId::from_bits(bits), outcome });
+        }
+        Happening::Pause(mode) => {
+            live.command(Command::Pause { mode });
+        }
+        Happening::Resume => {
+            live.command(Command::Resume);
+        }
+        Happening::Update(hours) => {
+            let now = Timestamp::from_millis(live.clock);
+            let expires_at = Some(Timestamp::from_millis(live.clock + hours * 3_600_000));
+            let metadata = json!({"hours": hours, "gone": null}).as_object().cloned();
+            live.command(Command::Update { update: SessionUpdate { expires_at, metadata }, now });
         }
         Happening::Close => {
             live.command(Command::Close { reason: CloseReason::Requested });
@@ -406,4 +431,65 @@ fn an_exec_needs_the_tool_it_could_replace() {
         &Actor::Admin { name: "a".to_owned() },
     );
     assert_eq!(refused.unwrap_err().to_string(), "Tool 'bash' is not enabled for this agent type");
+}
+
+#[test]
+fn a_stopped_session_interrupts_its_commands_and_gives_its_place_back() {
+    let mut live = Live::new(json!({"enabled": true, "provider": "native"}));
+    live.settle();
+    live.command(Command::Exec { exec: ExecId::from_bits(7), order: exec_order() }).unwrap();
+    live.command(Command::Pause { mode: PauseMode::Stop }).unwrap();
+    assert_eq!((live.session().status, live.session().holds_place()), (Status::Paused, true));
+    live.settle();
+    assert_eq!(live.session().execs.running().count(), 0);
+    assert!(!live.session().holds_place());
+    // The idle time does not count, and the end of the session does.
+    assert_eq!(live.session().due_at(), Some((live.session().expires_at, CloseReason::Expired)));
+    // A repeated pause changes nothing, and a call is refused.
+    let before = live.state.seq;
+    live.command(Command::Pause { mode: PauseMode::Stop }).unwrap();
+    let call = Command::CallTool { call: CallId::from_bits(5), tool: ToolName::Read, arguments: json!({}) };
+    let refused = decide(&live.state, call, &Actor::System).unwrap_err();
+    assert_eq!((refused.code(), live.state.seq), ("session_not_active", before));
+    live.command(Command::Resume).unwrap();
+    live.settle();
+    assert_eq!((live.session().status, live.session().holds_place()), (Status::Active, true));
+}
+
+#[test]
+fn a_box_is_not_frozen_during_a_call() {
+    let mut live = Live::new(json!({"enabled": true, "provider": "native"}));
+    live.settle();
+    let call = CallId::from_bits(5);
+    live.command(Command::CallTool { call, tool: ToolName::Read, arguments: json!({}) }).unwrap();
+    let freeze = || Command::Pause { mode: PauseMode::Freeze };
+    assert_eq!(decide(&live.state, freeze(), &Actor::System).unwrap_err(), Rejection::CallInProgress);
+    live.outcome(finished(call));
+    live.command(Command::Exec { exec: ExecId::from_bits(7), order: exec_order() }).unwrap();
+    live.command(freeze()).unwrap();
+    live.settle();
+    // The processes still exist, so their commands still run and the session keeps its place.
+    assert_eq!((live.session().execs.running().count(), live.session().holds_place()), (1, true));
+}
+
+#[test]
+fn a_new_end_counts_from_its_own_event() {
+    let mut live = Live::new(json!({"enabled": true, "provider": "native", "ttl_seconds": 60, "idle_seconds": 86_400}));
+    live.settle();
+    let now = Timestamp::from_millis(live.clock);
+    let update = |seconds: i64| SessionUpdate {
+        expires_at: Some(Timestamp::from_millis(now.millis() + seconds * 1000)),
+        metadata: None,
+    };
+    for refused in [0, -5, 31_536_001] {
+        let command = Command::Update { update: update(refused), now };
+        assert_eq!(decide(&live.state, command, &Actor::System).unwrap_err().code(), "semantic_mismatch");
+    }
+    live.command(Command::Update { update: update(7_200), now }).unwrap();
+    let session = live.session();
+    assert_eq!(session.expires_at, now.plus_seconds(7_200));
+    let began = BootTime::from_millis(1_000);
+    let lifetime = session.expires_at.millis() - session.lifetime_began().millis();
+    let due = session.due_by_boot_clock(began, BootTime::from_millis(0));
+    assert_eq!(due, Some((BootTime::from_millis(1_000 + lifetime), CloseReason::Expired)));
 }

@@ -59,8 +59,9 @@ impl Scenario {
     }
 
     pub(crate) fn specify(&self) -> Result<SessionSpec, Rejection> {
-        let agent_type: AgentType =
-            parse::read::<AgentTypeDeclaration>(self.agent_type.clone()).unwrap().at(Timestamp::from_millis(0));
+        let agent_type: AgentType = parse::read::<AgentTypeDeclaration>(self.agent_type.clone())
+            .unwrap()
+            .at(&stead_core::identity::Tenant::Platform, Timestamp::from_millis(0));
         let project = self.project.clone().map(|project| parse::read::<Project>(project).unwrap());
         let platform = parse::read::<Platform>(self.platform.clone()).unwrap();
         let request = parse::read(json!({"agent_type": "coder", "task": self.task})).unwrap();

@@ -5,9 +5,12 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 use stead_core::Session;
+use stead_core::config::{CallLimits, Charset, ToolLimits};
+use stead_core::content::gate::shown_tools;
 use stead_core::event::MountReport;
 use stead_core::plan::WORKSPACE_ROOT;
 use stead_core::policy::{MountMode, WorkspacePolicy};
+use stead_core::session::warning::WarningCode;
 use stead_core::spec::WorkspaceSpec;
 use stead_core::tool::ToolName;
 
@@ -23,7 +26,7 @@ pub(super) fn all(session: &Session, digest: &ShownDigest, flavor: Flavor, entri
     sections.extend(task(session));
     if let Some(spec) = session.workspace_spec().filter(|_| !session.degraded) {
         sections.extend(mounts(session, entries));
-        sections.push(tools(spec, flavor));
+        sections.push(tools(session, spec, flavor));
         sections.push(limits(session, spec));
     }
     sections.extend(warnings(session));
@@ -133,38 +136,67 @@ fn mount_data(mount: &MountReport) -> Value {
     })
 }
 
-fn tools(spec: &WorkspaceSpec, flavor: Flavor) -> Section {
-    let limits = &spec.tool_limits;
+/// Describes the limit of a tool. Empty if there is nothing to say.
+fn limit(tool: ToolName, configured: &ToolLimits) -> String {
+    let limits: CallLimits = configured.for_call(None);
+    let (write, unit) = (configured.write(), limits.charset.unit());
+    let output = size(limits.stream_bytes());
+    match tool {
+        ToolName::Write => format!("at most {write} {unit} per write"),
+        ToolName::Edit => format!("text up to {write} {unit}"),
+        ToolName::Read => "2000 lines at a time".to_owned(),
+        ToolName::Bash => {
+            let most = limits.command_bytes;
+            format!("commands up to {most} {unit}, 120 seconds at most, {output} of output kept per stream")
+        }
+        ToolName::Python => format!("`python3 -c` in the box, 5 seconds at most, {output} of output kept"),
+        ToolName::Eval => "embedded evaluation, 5 seconds at most, no imports".to_owned(),
+        ToolName::MultiEdit => "up to 100 edits of one file, all or none".to_owned(),
+        ToolName::Shell => "a shell that keeps its directory, variables and jobs between calls".to_owned(),
+        ToolName::BashOutput => "new output of a command in the background".to_owned(),
+        ToolName::BashKill => "ends a command in the background".to_owned(),
+        ToolName::Glob
+        | ToolName::Grep
+        | ToolName::Ls
+        | ToolName::Rm
+        | ToolName::Git
+        | ToolName::Move
+        | ToolName::Copy
+        | ToolName::Mkdir
+        | ToolName::Stat => String::new(),
+    }
+}
+
+/// Lists the tools that the agent can call: those of the active catalog by their names there, else
+/// the workspace's own.
+fn tools(session: &Session, spec: &WorkspaceSpec, flavor: Flavor) -> Section {
+    let own = || {
+        let tools = spec.tools.iter().filter(|tool| session.has_tool(*tool));
+        tools.map(|tool| (tool.to_string(), Some(tool))).collect::<Vec<_>>()
+    };
+    let enabled = shown_tools(session, &spec.tools).unwrap_or_else(own);
     let mut markdown = String::new();
-    for tool in spec.tools.iter() {
-        let limit = match tool {
-            ToolName::Write => format!("at most {} characters per write", limits.write_chars),
-            ToolName::Edit => format!("text up to {} characters", limits.write_chars),
-            ToolName::Read => "2000 lines at a time".to_owned(),
-            ToolName::Bash => {
-                format!(
-                    "commands up to {} characters, 120 seconds at most, {} of output kept per stream",
-                    limits.command_chars,
-                    size(limits.output_bytes)
-                )
-            }
-            ToolName::Python => {
-                format!("`python3 -c` in the box, 5 seconds at most, {} of output kept", size(limits.output_bytes))
-            }
-            ToolName::Eval => "embedded evaluation, 5 seconds at most, no imports".to_owned(),
-            ToolName::Glob | ToolName::Grep | ToolName::Ls | ToolName::Rm | ToolName::Git => String::new(),
-        };
+    for (name, tool) in &enabled {
+        let limit = tool.map(|tool| limit(tool, &spec.tool_limits)).unwrap_or_default();
         let separator = if limit.is_empty() { "" } else { ": " };
-        let _ = writeln!(markdown, "- `{tool}`{separator}{limit}");
+        let _ = writeln!(markdown, "- {}{separator}{limit}", code(name, 128));
     }
     if markdown.is_empty() {
         markdown.push_str("None is enabled.\n");
     } else {
-        let depth = format!(
-            "Paths have at most {} segments of {} characters, and never `..`.",
-            limits.path_depth, limits.segment_chars
+        let call = spec.tool_limits.for_call(None);
+        let unit = call.charset.unit();
+        let charset = match call.charset {
+            Charset::Ascii => "ASCII",
+            Charset::Utf8 => "UTF-8",
+        };
+        let (depth, segment, answer) = (call.path_depth, call.segment_bytes, size(call.output_bytes));
+        let _ = writeln!(
+            markdown,
+            "\nNew paths are {charset}, have at most {depth} segments of {segment} {unit}, and never `..`. \
+             An answer has at most {answer}; one that is cut names the call that continues it. \
+             A tool that is not in this list is refused."
         );
-        let _ = writeln!(markdown, "\n{depth} A tool that is not in this list is refused.");
     }
     match flavor {
         Flavor::Stead => {}
@@ -172,8 +204,8 @@ fn tools(spec: &WorkspaceSpec, flavor: Flavor) -> Section {
             .push_str("Your built-in Read, Write, Edit, Glob, Grep and Bash are bound by the same list and limits.\n"),
         Flavor::Codex => markdown.push_str("Your shell and file tools are bound by the same list and limits.\n"),
     }
-    let enabled: Vec<ToolName> = spec.tools.iter().collect();
-    Section { key: "tools", title: "Tools", markdown, data: json!({"enabled": enabled, "limits": limits}) }
+    let enabled: Vec<&String> = enabled.iter().map(|(name, _)| name).collect();
+    Section { key: "tools", title: "Tools", markdown, data: json!({"enabled": enabled, "limits": spec.tool_limits}) }
 }
 
 fn limits(session: &Session, spec: &WorkspaceSpec) -> Section {
@@ -198,7 +230,7 @@ fn limits(session: &Session, spec: &WorkspaceSpec) -> Section {
 fn warnings(session: &Session) -> Option<Section> {
     // The digest's own section reports a missing digest.
     let warnings: Vec<_> =
-        session.warnings.iter().filter(|warning| warning.code != stead_core::digest::MISSING).collect();
+        session.warnings.iter().filter(|warning| !warning.is(WarningCode::WorkspaceDigestMissing)).collect();
     if warnings.is_empty() {
         return None;
     }

@@ -30,7 +30,7 @@ fn a_tiny_one() {
     assert_snapshot!(digest(&trees::of_crate("cfg-if-1.0.5")).body);
 }
 
-/// A small tree with every source of commands and notes.
+/// A small tree with every kind of file from which the digest takes commands and notes.
 #[test]
 fn a_repository_of_everything() {
     let mut fs = stead_fs::MemoryFs::new();

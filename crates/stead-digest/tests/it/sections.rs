@@ -26,7 +26,7 @@ fn session() -> Session {
         "id": "T-7\n## Forged", "context": {"pull_request_number": 42, "base_branch": "main"},
     }}))
     .unwrap();
-    let agent_type = declaration.at(Timestamp::from_millis(0));
+    let agent_type = declaration.at(&stead_core::identity::Tenant::Platform, Timestamp::from_millis(0));
     let platform = Platform { allowed_host_roots: vec!["/srv".to_owned()], ..Platform::default() };
     let declared = Declared { agent_type: &agent_type, project: None, platform: &platform };
     let native = ProviderCapabilities {

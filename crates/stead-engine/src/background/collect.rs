@@ -14,7 +14,7 @@ use crate::open_session::OpenSession;
 pub(crate) async fn run(engine: Engine) {
     loop {
         if let Err(error) = collect(&engine).await {
-            tracing::warn!(error = &error as &dyn std::error::Error, "cannot look for mirrors nobody needs");
+            tracing::warn!(error = &error as &dyn std::error::Error, "cannot look for unused mirrors");
         }
         tokio::select! {
             () = tokio::time::sleep(engine.settings().collect_every) => {}
@@ -53,11 +53,11 @@ async fn collect(engine: &Engine) -> Result<(), OpError> {
     match collected {
         Ok(Ok(collected)) => {
             for mirror in collected {
-                tracing::info!(url = %mirror.url, bytes = mirror.bytes, "removed a mirror nobody needs");
+                tracing::info!(url = %mirror.url, bytes = mirror.bytes, "removed an unused mirror");
             }
         }
         Ok(Err(error)) => {
-            tracing::warn!(error = &error as &dyn std::error::Error, "cannot remove mirrors nobody needs")
+            tracing::warn!(error = &error as &dyn std::error::Error, "cannot remove unused mirrors")
         }
         Err(_) => {}
     }

@@ -16,14 +16,14 @@ use stead_core::command::CreateOrder;
 use stead_core::config::{ProviderName, ResourceLimits, WorkspaceConfig};
 use stead_core::env::Env;
 use stead_core::registry::AgentType;
-use stead_core::spec::{WorkspaceSpec, image_roots};
+use stead_core::spec::{WorkspaceSpec, image_roots, resource_limits};
 use stead_core::{SessionId, Timestamp, WorkspaceId};
 use tokio::sync::Notify;
 
 use crate::clock;
 use crate::engine::Engine;
 use crate::error::OpError;
-use crate::ops::{Page, agent_types, platform};
+use crate::ops::{Page, all_agent_types, platform};
 
 /// Interval of the check for changed images and agent types without a notification.
 const EVERY: Duration = Duration::from_secs(5);
@@ -210,20 +210,20 @@ async fn wanted(engine: &Engine) -> Result<Vec<Wanted>, OpError> {
     let platform = platform(engine).await?;
     let (mut wanted, mut after) = (Vec::new(), None);
     loop {
-        let page = agent_types(engine, &Page { after: after.clone(), limit: PAGE }).await?;
+        let page = all_agent_types(engine, &Page { after: after.clone(), limit: PAGE }).await?;
         let full = page.len() >= PAGE as usize;
-        after = page.last().map(|agent_type| agent_type.id.to_string());
-        for AgentType { id, workspace: config, .. } in page.into_iter().filter(|one| wants(&one.workspace)) {
+        after = page.last().map(AgentType::key);
+        for declared in page.into_iter().filter(|one| wants(&one.workspace)) {
+            let (id, config) = (declared.key(), declared.workspace);
             let usual = platform.defaults.provider.unwrap_or(engine.settings().default_provider);
             let name = config.provider.unwrap_or(usual);
-            let limits =
-                config.resource_limits.or(&platform.defaults.resource_limits).or(&engine.settings().default_limits);
+            let limits = resource_limits(&config, &platform, &engine.settings().default_limits, name);
             let Ok(roots) = image_roots(config.base_image.as_deref(), &platform) else { continue };
             let order = order(WorkspaceId::from_bits(0), (config.base_image.clone(), roots), &limits);
             let Ok(provider) = engine.providers().get(name) else { continue };
             let Some(warm) = provider.warm_boxes() else { continue };
             match warm.shape(&order).await {
-                Ok(key) => wanted.push((id.to_string(), name, key, config.warm_pool, order)),
+                Ok(key) => wanted.push((id, name, key, config.warm_pool, order)),
                 Err(error) => {
                     tracing::warn!(agent_type = %id, error = %error.to_failure().message, "cannot keep boxes ready");
                 }

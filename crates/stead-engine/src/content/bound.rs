@@ -7,7 +7,8 @@ use stead_core::content::ContentPath;
 use stead_core::content::binding::{ContentOperation, Operation};
 use stead_core::event::{Answer, ToolFailure};
 
-use super::{mcp, tree};
+use super::mcp::{self, Notices};
+use super::tree;
 use crate::engine::Engine;
 use crate::error::OpError;
 use crate::ops;
@@ -21,15 +22,19 @@ pub(crate) fn failed(code: &str, message: impl Into<String>) -> Answer {
     Answer { result: None, error: Some(error), message }
 }
 
+/// A call to carry out.
+pub(crate) struct BoundOrder<'a> {
+    pub(crate) session: SessionId,
+    pub(crate) agent_type: &'a stead_core::Name,
+    pub(crate) operation: &'a Operation,
+    pub(crate) arguments: &'a Value,
+    pub(crate) root_hash: Option<&'a str>,
+    pub(crate) notices: &'a Notices,
+}
+
 /// Carries out the call. Never fails: an error is part of the answer.
-pub(crate) async fn call(
-    engine: &Engine,
-    session: SessionId,
-    agent_type: &stead_core::Name,
-    operation: &Operation,
-    arguments: &Value,
-    root_hash: Option<&str>,
-) -> Answer {
+pub(crate) async fn call(engine: &Engine, order: BoundOrder<'_>) -> Answer {
+    let BoundOrder { session, agent_type, operation, arguments, root_hash, notices } = order;
     match operation {
         Operation::Tool { .. } => failed("internal", "This call is a workspace tool's."),
         Operation::Content { operation } => match content(engine, *operation, arguments, root_hash).await {
@@ -38,14 +43,18 @@ pub(crate) async fn call(
         },
         Operation::Mcp { server, tool } => {
             // The address of the server comes from the current agent type. No journal records it.
-            let declared = match ops::agent_type(engine, agent_type).await {
+            let found = match ops::session_tenant(engine, session).await {
+                Ok(tenant) => ops::agent_type(engine, &tenant, agent_type).await,
+                Err(error) => Err(error),
+            };
+            let declared = match found {
                 Ok(found) => found.content.and_then(|content| content.mcp_servers.get(server).cloned()),
                 Err(error) => return failed("mcp_unavailable", error.to_string()),
             };
             match declared {
                 Some(declared) => {
                     let key = mcp::ConnectionKey { session, server: server.clone(), declared };
-                    mcp::call(engine, &key, tool, arguments).await
+                    mcp::call(engine, &key, mcp::ToolCall { tool, arguments, notices }).await
                 }
                 None => failed("mcp_unavailable", format!("The agent type has no MCP server '{server}' any more.")),
             }

@@ -5,13 +5,16 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use stead_core::ContentHash;
 use stead_core::Name;
-use stead_core::content::compile::{Compiled, CompiledCatalog, CompiledPack, FileFacts, Progress, Source, Text};
+use stead_core::content::compile::{
+    Compiled, CompiledCatalog, CompiledPack, FileFacts, HEAD_BYTES, Progress, Source, Text,
+};
 use stead_core::content::conclude::ReadContent;
 use stead_core::content::event::SyncRequested;
 use stead_core::content::fault::Stage;
 use stead_core::content::message::Part;
 use stead_core::content::snapshot::{CatalogRef, PackRef};
 use stead_core::content::{ContentPath, Fault, Snapshot, SyncFault, SyncTarget, compile};
+use stead_core::identity::Tenant;
 
 use super::arguments;
 use super::tree::{self, NewFile};
@@ -19,16 +22,17 @@ use crate::engine::Engine;
 use crate::error::OpError;
 use crate::ops::{ContentVersion, content_version, content_versions};
 
-/// Maximum size of a file that is read as text.
+/// Maximum size in bytes of a file that is read as text. A larger file counts as binary.
 const MAX_TEXT_BYTES: u64 = 16 << 20;
 
-/// Resolves and reads the content of a sync, among the allowed content.
+/// Resolves the target of a sync within the allowed content, and reads that version.
 pub(crate) async fn read(
     engine: &Engine,
+    tenant: &Tenant,
     requested: &SyncRequested,
     allowed: &[Name],
 ) -> Result<ReadContent, SyncFault> {
-    let version = resolve(engine, &requested.workspace_binding, allowed).await?;
+    let version = resolve(engine, tenant, &requested.workspace_binding, allowed).await?;
     if requested.known_version == Some(version.version) {
         return Ok(ReadContent::Unchanged { workspace: version.name, version: version.version });
     }
@@ -42,6 +46,7 @@ fn unreadable(error: OpError) -> SyncFault {
 /// Resolves a target to a version. Only content in `allowed` is searched, also for a root hash.
 pub(crate) async fn resolve(
     engine: &Engine,
+    tenant: &Tenant,
     target: &SyncTarget,
     allowed: &[Name],
 ) -> Result<ContentVersion, SyncFault> {
@@ -53,13 +58,13 @@ pub(crate) async fn resolve(
     };
     let Some(root) = &target.root_hash else {
         let name = names.first().cloned().ok_or_else(|| none("no content is named".to_owned()))?;
-        return content_version(engine, &name, target.version).await.map_err(|error| match error {
+        return content_version(engine, tenant, &name, target.version).await.map_err(|error| match error {
             OpError::NotFound { .. } => none(error.to_string()),
             error => unreadable(error),
         });
     };
     for name in names {
-        for version in content_versions(engine, &name).await.map_err(unreadable)?.into_iter().rev() {
+        for version in content_versions(engine, tenant, &name).await.map_err(unreadable)?.into_iter().rev() {
             let wanted = target.version.is_none_or(|number| number == version.version);
             if wanted && version.root_hash.to_string() == *root {
                 return Ok(version);
@@ -93,13 +98,13 @@ pub(crate) async fn snapshot(engine: &Engine, version: &ContentVersion) -> Resul
             }
         }
     };
-    let warnings = compiled.warnings.iter().map(|(code, fault)| ((*code).to_owned(), fault.to_string())).collect();
+    let warnings = compiled.warnings.iter().map(|(code, fault)| (*code, fault.to_string())).collect();
     let snapshot = keep(engine, version, compiled).await.map_err(unreadable)?;
     Ok(ReadContent::Snapshot { snapshot: Box::new(snapshot), warnings })
 }
 
 async fn read_text(engine: &Engine, file: Option<&tree::TreeFile>) -> Result<Text, SyncFault> {
-    let Some(file) = file.filter(|file| file.size <= MAX_TEXT_BYTES) else { return Ok(Text::Binary) };
+    let Some(file) = file.filter(|file| file.size <= MAX_TEXT_BYTES) else { return Ok(Text::Binary(Vec::new())) };
     let bytes = engine.store().blobs().get(&file.hash).await.map_err(|error| unreadable(error.into()))?;
     let bytes = bytes.ok_or_else(|| unreadable(OpError::MissingBlob { digest: file.hash.to_string() }))?;
     Ok(as_text(&bytes))
@@ -108,7 +113,7 @@ async fn read_text(engine: &Engine, file: Option<&tree::TreeFile>) -> Result<Tex
 fn as_text(bytes: &Bytes) -> Text {
     match std::str::from_utf8(bytes) {
         Ok(text) => Text::Utf8(text.to_owned()),
-        Err(_) => Text::Binary,
+        Err(_) => Text::Binary(bytes.iter().copied().take(HEAD_BYTES).collect()),
     }
 }
 
@@ -127,7 +132,7 @@ pub fn judge(files: &[NewFile]) -> Result<Compiled, Vec<Fault>> {
             Progress::Needs(paths) => {
                 for path in paths {
                     let small = by_path.get(&path).filter(|bytes| bytes.len() as u64 <= MAX_TEXT_BYTES);
-                    let text = small.map_or(Text::Binary, |bytes| as_text(bytes));
+                    let text = small.map_or(Text::Binary(Vec::new()), |bytes| as_text(bytes));
                     source.texts.insert(path, text);
                 }
             }
@@ -135,7 +140,7 @@ pub fn judge(files: &[NewFile]) -> Result<Compiled, Vec<Fault>> {
     }
 }
 
-/// Adds faults that only a schema validator finds.
+/// Replaces a compiled result with faults if the parameters of a tool are not a valid JSON Schema.
 fn checked(progress: Progress) -> Progress {
     let Progress::Done(compiled) = &progress else { return progress };
     let mut faults = Vec::new();
@@ -148,15 +153,16 @@ fn checked(progress: Progress) -> Progress {
     if faults.is_empty() { progress } else { Progress::Faulty(faults) }
 }
 
-/// Stores packs and catalogs in the blob store, ready for every step.
+/// Stores packs and catalogs in the blob store, from which every step reads them.
 async fn keep(engine: &Engine, version: &ContentVersion, compiled: Compiled) -> Result<Snapshot, OpError> {
-    let Compiled { index_digest, packs, catalogs, default_prompt_pack, default_tool_catalog, .. } = compiled;
+    let Compiled { index_digest, packs, catalogs, resources, default_prompt_pack, default_tool_catalog, .. } = compiled;
     let mut prompt_packs = BTreeMap::new();
-    for (name, CompiledPack { description, messages, options }) in packs {
+    for (name, CompiledPack { description, arguments, messages, options }) in packs {
         let digest = engine.store().blobs().put(stead_core::canonical::bytes(&messages)).await?.to_string();
         let text = |part: &Part| if let Part::Text { text } = part { text.len() as u64 } else { 0 };
         let bytes = messages.iter().flat_map(|message| &message.content).map(text).sum();
-        prompt_packs.insert(name, PackRef { digest, description, messages: messages.len() as u64, bytes, options });
+        let messages = messages.len() as u64;
+        prompt_packs.insert(name, PackRef { digest, description, messages, bytes, options, arguments });
     }
     let mut tool_catalogs = BTreeMap::new();
     for (name, CompiledCatalog { tools, tool_choice }) in catalogs {
@@ -172,6 +178,7 @@ async fn keep(engine: &Engine, version: &ContentVersion, compiled: Compiled) -> 
         index_ref: index_digest,
         prompt_packs,
         tool_catalogs,
+        resources,
         prompt_pack: default_prompt_pack,
         tool_catalog: default_tool_catalog,
     })

@@ -6,6 +6,7 @@
 
 mod connections;
 mod http;
+mod notices;
 mod stdio;
 
 use std::time::Duration;
@@ -33,11 +34,11 @@ enum McpError {
     Ended,
     #[error("it answered with more than {MAX_BYTES} bytes")]
     TooLarge,
-    #[error("it answered with what is no JSON-RPC message")]
+    #[error("its answer is not a JSON-RPC message")]
     Unreadable,
     #[error("it refused: {0}")]
     Refused(String),
-    #[error("it has forgotten this session")]
+    #[error("it no longer knows this MCP session")]
     SessionLost,
     #[error("it answered with HTTP status {0}")]
     Status(u16),
@@ -46,6 +47,7 @@ enum McpError {
 }
 
 pub(crate) use connections::Connections;
+pub use notices::{Notice, Notices};
 
 /// The key of a connection: its session and its server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,13 +81,13 @@ impl Connection {
     }
 
     /// Calls a tool. Returns the connection if it can be used again. Cancelling the call closes it.
-    async fn call(self, tool: &str, arguments: &Value) -> (Result<Value, McpError>, Option<Self>) {
+    async fn call(self, order: ToolCall<'_>) -> (Result<Value, McpError>, Option<Self>) {
         let (result, back) = match self {
             Self::Http(connection) => {
-                let (result, connection) = connection.call(tool, arguments).await;
+                let (result, connection) = connection.call(order).await;
                 (result, connection.map(Self::Http))
             }
-            Self::Stdio(mut connection) => (connection.call(tool, arguments).await, Some(Self::Stdio(connection))),
+            Self::Stdio(mut connection) => (connection.call(order).await, Some(Self::Stdio(connection))),
         };
         let usable = matches!(result, Ok(_) | Err(McpError::Refused(_)));
         (result, back.filter(|_| usable))
@@ -94,23 +96,31 @@ impl Connection {
 
 /// Makes one call over the kept connection. Opens a new one if there is none, or if the old one was
 /// lost before the call reached the server.
-async fn converse(engine: &Engine, key: &ConnectionKey, tool: &str, arguments: &Value) -> Result<Value, McpError> {
+async fn converse(engine: &Engine, key: &ConnectionKey, order: ToolCall<'_>) -> Result<Value, McpError> {
     let connections = engine.connections();
     if let Some(connection) = connections.take(key) {
-        let (result, back) = connection.call(tool, arguments).await;
+        let (result, back) = connection.call(order).await;
         if !matches!(result, Err(McpError::SessionLost)) {
             connections.keep(engine, key, back);
             return result;
         }
     }
-    let (result, back) = Connection::open(&key.declared).await?.call(tool, arguments).await;
+    let (result, back) = Connection::open(&key.declared).await?.call(order).await;
     connections.keep(engine, key, back);
     result
 }
 
-pub(crate) async fn call(engine: &Engine, key: &ConnectionKey, tool: &str, arguments: &Value) -> Answer {
+/// A call of a tool of an MCP server.
+#[derive(Clone, Copy)]
+pub(crate) struct ToolCall<'a> {
+    pub(crate) tool: &'a str,
+    pub(crate) arguments: &'a Value,
+    pub(crate) notices: &'a Notices,
+}
+
+pub(crate) async fn call(engine: &Engine, key: &ConnectionKey, order: ToolCall<'_>) -> Answer {
     let patience = Duration::from_secs(key.declared.timeout_seconds);
-    let called = converse(engine, key, tool, arguments);
+    let called = converse(engine, key, order);
     match tokio::time::timeout(patience, called).await {
         Ok(Ok(result)) => answer(result),
         Ok(Err(error)) => failed("mcp_unavailable", format!("The MCP server could not be used: {error}.")),
@@ -130,8 +140,10 @@ fn initialized() -> Value {
     json!({"jsonrpc": "2.0", "method": "notifications/initialized"})
 }
 
-fn tools_call(id: u64, tool: &str, arguments: &Value) -> Value {
-    json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": tool, "arguments": arguments}})
+/// The id of the request is also its progress token.
+fn tools_call(id: u64, order: ToolCall<'_>) -> Value {
+    let params = json!({"name": order.tool, "arguments": order.arguments, "_meta": {"progressToken": id}});
+    json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params})
 }
 
 /// Returns the result in a message that answers `id`. `None` if the message answers something else.

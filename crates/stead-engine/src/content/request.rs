@@ -40,7 +40,7 @@ pub(crate) async fn descriptors(engine: &Engine, catalog: &str, reference: &str)
     }
 }
 
-async fn bytes(engine: &Engine, digest: &str) -> Result<bytes::Bytes, OpError> {
+pub(crate) async fn bytes(engine: &Engine, digest: &str) -> Result<bytes::Bytes, OpError> {
     let missing = || OpError::MissingBlob { digest: digest.to_owned() };
     let parsed = digest.parse().map_err(|_| missing())?;
     engine.store().blobs().get(&parsed).await?.ok_or_else(missing)

@@ -9,6 +9,7 @@ use std::io::{Seek, Write};
 
 use serde_json::Value;
 use stead_core::event::{Failure, StepReport};
+use stead_core::identity::Tenant;
 use stead_core::plan::Action;
 use stead_core::{ContentHash, Event, Rejection, SessionId};
 use stead_fs::mount::AllowedRoots;
@@ -34,7 +35,7 @@ pub(crate) async fn open(engine: &Engine, session: SessionId, action: &Action) -
             let known = known.as_deref().map(parse).transpose()?;
             fetch(engine, path, allowed_host_roots.clone(), known).await?
         }
-        (_, _, Some(content)) => return content_tar(engine, &content).await.map(Some),
+        (_, _, Some(content)) => return content_tar(engine, session, &content).await.map(Some),
         _ => return Err(refused("the bundle names neither blob, path nor content")),
     };
     let opened = engine.store().blobs().open(&blob).await.map_err(|error| refused(error.to_string()))?;
@@ -43,14 +44,16 @@ pub(crate) async fn open(engine: &Engine, session: SessionId, action: &Action) -
     Ok(Some(opened.file.into_std().await))
 }
 
-/// Refuses a plan that unpacks a blob which the store does not have.
-pub(crate) async fn check_stored(engine: &Engine, actions: &[Action]) -> Result<(), OpError> {
+/// Refuses a plan that unpacks a blob which the store does not have, or which the project did not
+/// upload.
+pub(crate) async fn check_stored(engine: &Engine, tenant: &Tenant, actions: &[Action]) -> Result<(), OpError> {
     for action in actions {
         let Action::UnpackBundle { source, .. } = action else { continue };
         let Some(named) = source.get("blob").and_then(Value::as_str) else { continue };
         let missing = || Rejection::BundleMissing { digest: named.to_owned() };
         let hash: ContentHash = named.parse().map_err(|_| missing())?;
-        if engine.store().blobs().open(&hash).await?.is_none() {
+        let known = ops::may_read_blob(engine, tenant, &hash).await?;
+        if !known || engine.store().blobs().open(&hash).await?.is_none() {
             return Err(missing().into());
         }
     }
@@ -58,12 +61,13 @@ pub(crate) async fn check_stored(engine: &Engine, actions: &[Action]) -> Result<
 }
 
 /// Returns a version of content as a tar. A version never changes, so the bytes do not either.
-async fn content_tar(engine: &Engine, content: &str) -> Result<File, Failure> {
+async fn content_tar(engine: &Engine, session: SessionId, content: &str) -> Result<File, Failure> {
     let wrong = || refused(format!("{content:?} is not name@version"));
     let (name, version) = content.split_once('@').ok_or_else(wrong)?;
     let (name, version) = (name.parse().map_err(|_| wrong())?, version.parse().map_err(|_| wrong())?);
     let failed = |error: crate::error::OpError| refused(error.to_string());
-    let version = ops::content_version(engine, &name, Some(version)).await.map_err(failed)?;
+    let tenant = ops::session_tenant(engine, session).await.map_err(failed)?;
+    let version = ops::content_version(engine, &tenant, &name, Some(version)).await.map_err(failed)?;
     let mut tree = MemoryFs::new();
     for file in ops::content_files(engine, &version).await.map_err(failed)? {
         let bytes = engine.store().blobs().get(&file.hash).await.map_err(|error| refused(error.to_string()))?;
@@ -99,7 +103,7 @@ async fn unpacked_before(engine: &Engine, session: SessionId) -> Result<Option<S
 }
 
 fn parse(hash: &str) -> Result<ContentHash, Failure> {
-    hash.parse().map_err(|_| refused(format!("{hash:?} is no digest")))
+    hash.parse().map_err(|_| refused(format!("{hash:?} is not a content hash")))
 }
 
 fn refused(message: impl Into<String>) -> Failure {

@@ -49,7 +49,7 @@ pub(crate) async fn settle(
                 let files = Box::new(checkpoints::keep_after_exec(session, &*workspace).await);
                 ExecOutcome::Finished { exit, output, files }
             }
-            Err(ExecError::Refused { code, message }) => ExecOutcome::Failed(Failure::new(code, message)),
+            Err(ExecError::Refused { code, message }) => ExecOutcome::Failed(Failure::new(code.as_str(), message)),
             Err(ExecError::Lost { reason }) => {
                 if session.status().await != Status::Active {
                     return Ok(());
@@ -99,7 +99,8 @@ pub(crate) async fn take_up(engine: &Engine, session: &OpenSession) -> Result<()
     Ok(())
 }
 
-/// Ends the commands of a session that leaves a workspace which other sessions still use.
+/// Ends the commands and the persistent shell of a session that leaves a workspace which other
+/// sessions still use.
 pub(crate) async fn end_all(session: &OpenSession, workspace: &dyn Workspace) {
     let state = session.state().await;
     for exec in state.session.iter().flat_map(|session| session.execs.running()) {
@@ -108,4 +109,5 @@ pub(crate) async fn end_all(session: &OpenSession, workspace: &dyn Workspace) {
             let _ = execs.kill(exec).await;
         }
     }
+    workspace.end_shell(session.id()).await;
 }

@@ -17,9 +17,14 @@ const INLINE_BYTES: usize = 64 * 1024;
 /// Returns the effect for the journal, and the staged change to publish once the effect is
 /// recorded.
 pub(crate) async fn to_effect(engine: &Engine, done: Done) -> Result<(FileEffect, stead_providers::Staged), OpError> {
-    let Done { changes, tree_hash, revision, touched, point, staged, .. } = done;
+    let Done { changes, tree_hash, snapshot_hash, revision, touched, point, staged, .. } = done;
     let changes = to_journal(engine, changes).await?;
-    Ok((FileEffect { changes, tree_hash, revision, touched, point }, staged))
+    let (snapshot_hash, snapshot_hash_absent) = match snapshot_hash {
+        Some(Ok(hash)) => (Some(hash), None),
+        Some(Err(reason)) => (None, Some(reason)),
+        None => (None, None),
+    };
+    Ok((FileEffect { changes, tree_hash, snapshot_hash, snapshot_hash_absent, revision, touched, point }, staged))
 }
 
 async fn to_journal(engine: &Engine, changes: Vec<Change>) -> Result<Vec<FileChange>, OpError> {
@@ -44,6 +49,7 @@ async fn to_journal(engine: &Engine, changes: Vec<Change>) -> Result<Vec<FileCha
             }
             Change::Removed { path } => FileChange::Removed { path: path.to_string() },
             Change::Renamed { from, to } => FileChange::Renamed { from: from.to_string(), to: to.to_string() },
+            Change::Copied { from, to } => FileChange::Copied { from: from.to_string(), to: to.to_string() },
         });
     }
     Ok(recorded)
@@ -77,6 +83,7 @@ pub(crate) async fn from_journal(engine: &Engine, change: FileChange) -> Result<
         }
         FileChange::Removed { path } => Change::Removed { path: recorded_path(&path) },
         FileChange::Renamed { from, to } => Change::Renamed { from: recorded_path(&from), to: recorded_path(&to) },
+        FileChange::Copied { from, to } => Change::Copied { from: recorded_path(&from), to: recorded_path(&to) },
     })
 }
 

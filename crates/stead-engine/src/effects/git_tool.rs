@@ -82,6 +82,8 @@ async fn over(session: &OpenSession) {
 struct GitOutput {
     exit_code: i32,
     output: String,
+    /// Number of bytes that git wrote.
+    total: u64,
     truncated: bool,
     timed_out: bool,
     more: Value,
@@ -116,13 +118,18 @@ async fn perform(
 }
 
 fn answered(output: GitOutput) -> ToolDone {
-    let message = match (output.timed_out, output.exit_code) {
+    let mut message = match (output.timed_out, output.exit_code) {
         (true, _) => "git took too long and was ended.".to_owned(),
         (_, 0) => "Done.".to_owned(),
         (_, code) => format!("git ended with exit code {code}."),
     };
+    if output.truncated {
+        message.push_str(
+            " The middle of the output is omitted: limit it, for example with a path or a number of commits.",
+        );
+    }
     let mut result = json!({
-        "exit_code": output.exit_code, "output": output.output,
+        "exit_code": output.exit_code, "output": output.output, "output_total": output.total,
         "truncated": output.truncated, "timed_out": output.timed_out,
     });
     if let (Some(result), Value::Object(more)) = (result.as_object_mut(), output.more) {

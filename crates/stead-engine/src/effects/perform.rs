@@ -16,10 +16,10 @@ use stead_providers::{ActionOrder, Done, Health, Performed, ProviderError, Works
 use crate::effects::guard::guard;
 use crate::effects::repository::Watcher;
 use crate::effects::workspace_users::Remaining;
-use crate::effects::{bundle, checkpoints, exec_watch, file_changes, repository};
+use crate::effects::{bundle, checkpoints, exec_watch, file_changes, pause, repository};
 use crate::engine::Engine;
 use crate::error::OpError;
-use crate::failpoint::pause;
+use crate::failpoint;
 use crate::open_session::{Intent, OpenSession};
 use crate::ops;
 
@@ -58,6 +58,10 @@ pub(crate) async fn perform(engine: &Engine, session: &OpenSession, intent: Inte
             let step = InitStep { workspace, action, env, now: intent.at };
             perform_action(engine, session, step).await
         }
+        Some(Effect::PauseBox { provider, workspace, mode }) => {
+            pause::pause_box(engine, session, (provider, workspace), mode).await
+        }
+        Some(Effect::ResumeBox { provider, mode }) => pause::resume_box(engine, session, provider, mode).await,
         Some(Effect::RemoveWorkspace { provider, workspace }) => {
             remove_workspace(engine, session, provider, workspace).await
         }
@@ -76,7 +80,7 @@ async fn create_workspace(
     order: &CreateOrder,
 ) -> Result<Again, OpError> {
     let made = guard(async {
-        pause("provision.create").await;
+        failpoint::pause("provision.create").await;
         create(engine, session, provider, order).await
     });
     let made = made.await.unwrap_or_else(|_| Err(ProviderError::Source(bug())));
@@ -132,7 +136,7 @@ async fn perform_action(engine: &Engine, session: &OpenSession, step: InitStep) 
 }
 
 async fn perform_step(engine: &Engine, session: &OpenSession, step: InitStep) -> Result<Performed, StepFailed> {
-    pause("provision.step").await;
+    failpoint::pause("provision.step").await;
     let InitStep { workspace, action, env, now } = step;
     let gone = || ProviderError::Gone { workspace }.to_failure();
     let workspace = session.workspace().ok_or_else(gone)?;
@@ -152,7 +156,7 @@ async fn remove_workspace(
     provider: ProviderName,
     workspace: WorkspaceId,
 ) -> Result<Again, OpError> {
-    pause("remove").await;
+    failpoint::pause("remove").await;
     let remaining = engine.workspace_users().leave(workspace, session.id());
     if let (Remaining::Others, Some(shared)) = (remaining, session.workspace()) {
         exec_watch::end_all(session, &*shared).await;

@@ -12,6 +12,7 @@ use stead_core::capability::FileStorage;
 use stead_core::event::{CheckoutReport, Failure};
 use stead_core::plan::Action;
 use stead_core::resolved_commit::ResolvedCommit;
+use stead_core::session::warning::WarningCode;
 use stead_core::spec::RepositorySpec;
 use stead_core::{Outcome, SessionId};
 use stead_git::{Checkout, GitError, Loan, LoanRefused, Mirrors, Progress, Purpose, Resolved, Source, Target, Watch};
@@ -60,7 +61,7 @@ pub(crate) async fn layer(
         provider.and_then(|provider| engine.providers().get(provider).ok().map(|found| found.capabilities().files));
     let part = if storage == Some(FileStorage::Journal) {
         let message = "the repository's history (.git) is left out: this provider runs no git";
-        warnings.push(Failure::new("history_left_out", message));
+        warnings.push(WarningCode::HistoryLeftOut.reported(message));
         Part::Files
     } else {
         Part::Repository
@@ -85,7 +86,7 @@ async fn with_base(
         Ok(resolved) => Ok(resolved),
         Err(error @ GitError::MissingRef { .. }) => {
             let message = format!("the base branch is left out, so git diff {base}...HEAD does not work: {error}");
-            warnings.push(Failure::new("base_branch_left_out", message));
+            warnings.push(WarningCode::BaseBranchLeftOut.reported(message));
             Ok(resolved)
         }
         Err(error) => Err(failure(&error)),
@@ -161,7 +162,7 @@ async fn write(checkout: &Checkout, part: Part, into: &Path) -> Result<Vec<Failu
             removed.map_err(|error| Failure::new("git_failed", error.to_string()))?;
         }
     }
-    Ok(written.warnings.into_iter().map(|(code, message)| Failure::new(&code, message)).collect())
+    Ok(written.warnings.into_iter().map(|(code, message)| code.reported(message)).collect())
 }
 
 pub(crate) fn mirrors(engine: &Engine) -> Result<&Mirrors, Failure> {

@@ -5,8 +5,9 @@
 
 use serde_json::{Value, json};
 use stead_core::content::fault::Stage;
-use stead_core::decide::{PROVIDER_FALLBACK, WORKSPACE_UNAVAILABLE};
-use stead_core::{Actor, AuditKind, Event, SessionId, Timestamp};
+use stead_core::identity::{Permission, Tenant, Token};
+use stead_core::session::warning::WarningCode;
+use stead_core::{Actor, AuditKind, Event, Name, Rejection, SessionId, Timestamp};
 use stead_store::AuditEntry;
 
 pub(crate) fn entries(session: SessionId, event: &Event, at: Timestamp) -> Vec<AuditEntry> {
@@ -32,6 +33,9 @@ pub(crate) fn entries(session: SessionId, event: &Event, at: Timestamp) -> Vec<A
         }
         Event::ToolCallRefused { tool, code, message, actor } => {
             vec![entry(AuditKind::Refusal, actor, json!({"tool": tool, "code": code, "message": message}))]
+        }
+        Event::RewindRefused { to, code, message, actor } => {
+            vec![entry(AuditKind::Refusal, actor, json!({"rewind_to": to, "code": code, "message": message}))]
         }
         Event::BoundCallRefused(refused) => {
             let body =
@@ -63,6 +67,15 @@ pub(crate) fn entries(session: SessionId, event: &Event, at: Timestamp) -> Vec<A
             let record = |(kind, _)| entry(kind, &Actor::System, json!({"code": code, "message": message}));
             other_start(event).map(record).into_iter().collect()
         }
+        Event::SessionUpdated { expires_at, metadata, actor } => {
+            let keys = metadata.as_ref().map(|metadata| metadata.keys().collect::<Vec<_>>());
+            let body = json!({"expires_at": expires_at, "metadata_keys": keys});
+            vec![entry(AuditKind::SessionUpdated, actor, body)]
+        }
+        Event::PauseRequested { mode, actor } => {
+            vec![entry(AuditKind::SessionPaused, actor, json!({"mode": mode}))]
+        }
+        Event::ResumeRequested { actor } => vec![entry(AuditKind::SessionResumed, actor, json!({}))],
         Event::CloseRequested { reason, actor } => {
             vec![entry(AuditKind::SessionClose, actor, json!({"reason": reason}))]
         }
@@ -74,9 +87,9 @@ pub(crate) fn entries(session: SessionId, event: &Event, at: Timestamp) -> Vec<A
 /// Returns the audit type and the reason of a degraded start or a fallback, if the event is one.
 pub(crate) fn other_start(event: &Event) -> Option<(AuditKind, &str)> {
     let Event::WarningRaised { code, message } = event else { return None };
-    match code.as_str() {
-        WORKSPACE_UNAVAILABLE => Some((AuditKind::DegradedStart, message)),
-        PROVIDER_FALLBACK => Some((AuditKind::ProviderFallback, message)),
+    match code.parse().ok()? {
+        WarningCode::WorkspaceUnavailable => Some((AuditKind::DegradedStart, message)),
+        WarningCode::ProviderFallback => Some((AuditKind::ProviderFallback, message)),
         _ => None,
     }
 }
@@ -96,15 +109,60 @@ pub(crate) fn announce(session: SessionId, kind: AuditKind, reason: &str) {
 }
 
 /// The record of a session request that was refused.
-pub(crate) fn refused_start(actor: &Actor, agent_type: &str, code: &str, message: &str, at: Timestamp) -> AuditEntry {
-    let body = json!({"agent_type": agent_type, "code": code, "message": message});
-    AuditEntry {
-        at,
-        kind: AuditKind::Refusal.to_string(),
-        actor: actor.to_string(),
-        session: None,
-        body: body.to_string(),
+pub(crate) fn refused_start(
+    actor: &Actor,
+    tenant: &Tenant,
+    agent_type: &str,
+    rejection: &Rejection,
+    at: Timestamp,
+) -> AuditEntry {
+    let body = json!({
+        "agent_type": agent_type, "project": tenant.project(), "code": rejection.code(), "message": rejection.to_string(),
+    });
+    without_session(AuditKind::Refusal, actor, &body, at)
+}
+
+/// The record of the start of a project's deletion.
+pub(crate) fn project_deletion(actor: &Actor, project: &str, at: Timestamp) -> AuditEntry {
+    of_project(AuditKind::ProjectDeletion, actor, project, at)
+}
+
+/// The record of the end of a project's deletion.
+pub(crate) fn project_deleted(project: &str, at: Timestamp) -> AuditEntry {
+    of_project(AuditKind::ProjectDeleted, &Actor::System, project, at)
+}
+
+/// The record of a token that ended with its project.
+pub(crate) fn token_deletion(project: &str, id: &str, at: Timestamp) -> AuditEntry {
+    let body = json!({"what": "token", "id": id, "after": null, "project": project});
+    without_session(AuditKind::AdminChange, &Actor::System, &body, at)
+}
+
+fn of_project(kind: AuditKind, actor: &Actor, project: &str, at: Timestamp) -> AuditEntry {
+    without_session(kind, actor, &json!({"project": project}), at)
+}
+
+/// A record that is about no session.
+fn without_session(kind: AuditKind, actor: &Actor, body: &Value, at: Timestamp) -> AuditEntry {
+    AuditEntry { at, kind: kind.to_string(), actor: actor.to_string(), session: None, body: body.to_string() }
+}
+
+/// Returns the project that a change is about, from the id of the changed document.
+fn changed_project<'a>(what: &str, id: &'a str) -> Option<&'a str> {
+    match what {
+        "project" => Some(id),
+        "quota" => id.strip_prefix("project/"),
+        "digest" => id.strip_prefix("project:")?.split(' ').next(),
+        "image" => None,
+        // The key of a tenant's agent type or content.
+        _ => id.split_once('/').map(|(project, _)| project),
     }
+}
+
+/// The record of a token that was created, rotated or revoked. `after` has no secret and no hash.
+pub(crate) fn token_change(actor: &Actor, token: &Token, after: &Value, at: Timestamp) -> AuditEntry {
+    let body = json!({"what": "token", "id": token.id, "after": after, "project": token.project});
+    without_session(AuditKind::AdminChange, actor, &body, at)
 }
 
 /// The record of a change to a declaration.
@@ -121,12 +179,21 @@ pub(crate) fn admin_change(actor: &Actor, what: &str, id: &str, body: &str, at: 
             values.into_iter().flat_map(|values| values.values_mut()).for_each(|value| *value = Value::from("(set)"));
         }
     }
-    let body = json!({"what": what, "id": id, "after": after});
-    AuditEntry {
-        at,
-        kind: AuditKind::AdminChange.to_string(),
-        actor: actor.to_string(),
-        session: None,
-        body: body.to_string(),
+    let mut body = json!({"what": what, "id": id, "after": after});
+    if let Some(project) = changed_project(what, id) {
+        body["project"] = project.into();
     }
+    without_session(AuditKind::AdminChange, actor, &body, at)
+}
+
+/// The record of a request that a token does not allow.
+pub(crate) fn access_denied(
+    actor: &Actor,
+    project: Option<&Name>,
+    permission: Permission,
+    because: &str,
+    at: Timestamp,
+) -> AuditEntry {
+    let body = json!({"permission": permission, "project": project, "message": because});
+    without_session(AuditKind::AccessDenied, actor, &body, at)
 }

@@ -3,7 +3,7 @@
 use std::io::BufRead;
 
 use serde::Deserialize;
-use stead_core::{Event, Recorded, SessionId, State, Timestamp, apply};
+use stead_core::{Event, Recorded, SessionId, State, Timestamp};
 use stead_store::{ChainCheck, StoredEvent};
 
 #[derive(Debug, thiserror::Error)]
@@ -14,7 +14,7 @@ pub enum ExportError {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    #[error("it is no exported journal: the first line must be {{\"format\": \"stead-journal-v1\", …}}")]
+    #[error("it is not an exported journal: the first line must be {{\"format\": \"stead-journal-v1\", …}}")]
     Format,
     #[error("it ends before its last line: it was cut off")]
     Cut,
@@ -64,7 +64,7 @@ pub fn fold(reader: impl BufRead, until: Option<u64>) -> Result<State, ExportErr
                 check.next(&stored).map_err(broken)?;
                 let event: Event =
                     serde_json::from_str(&stored.payload).map_err(|error| wrong(number)(error.into()))?;
-                apply(&mut state, &Recorded { seq, at, event });
+                stead_core::fold(&mut state, &Recorded { seq, at, event });
                 if until == Some(seq) {
                     return Ok(state);
                 }

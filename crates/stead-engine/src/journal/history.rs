@@ -245,7 +245,7 @@ impl Reader {
 
     /// Adds an entry if the effect says anything about files.
     fn push(&mut self, seq: u64, at: Timestamp, files: FileEffect, mut marks: Vec<Mark>, deed: Deed) {
-        let FileEffect { changes, tree_hash, revision, touched, point: checkpoint } = files;
+        let FileEffect { changes, tree_hash, revision, touched, point: checkpoint, .. } = files;
         if let (Some(Checkpoint::Kept(snapshot)), Some(_)) = (checkpoint, revision) {
             marks.push(Mark::Kept(snapshot));
         }

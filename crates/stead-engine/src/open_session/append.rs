@@ -6,7 +6,8 @@
 
 use std::sync::Arc;
 
-use stead_core::{AuditKind, Event, Recorded, Rejection, Resource, State, Timestamp, apply};
+use stead_core::admission::{self, Resources};
+use stead_core::{AuditKind, Event, Recorded, Rejection, Resource, State, Timestamp, fold};
 use stead_store::{Admission, AuditEntry, Commit, CommitError, Head, IdempotencyClaim, NewEvent, StoreError};
 
 use super::OpenSession;
@@ -14,7 +15,7 @@ use crate::backoff::Backoff;
 use crate::clock::Times;
 use crate::effects::checkpoints;
 use crate::error::OpError;
-use crate::journal::audit;
+use crate::journal::{audit, search_terms};
 use crate::recover;
 
 /// Maximum number of attempts if other processes append to the journal first.
@@ -88,6 +89,7 @@ impl From<AppendError> for OpError {
             AppendError::Unknown { session } => Self::NotFound { what: Resource::Session, id: session.to_string() },
             AppendError::Commit(CommitError::Store(error)) => Self::Store(error),
             AppendError::Commit(CommitError::Full { max, .. }) => Self::Full { max },
+            AppendError::Commit(CommitError::Quota(exceeded)) => Self::Quota(exceeded),
             AppendError::Commit(_) | AppendError::Stale => Self::Contended,
         }
     }
@@ -174,6 +176,9 @@ impl OpenSession {
     ) -> Result<(), CommitError> {
         let other_starts: Vec<(AuditKind, String)> =
             events.iter().filter_map(audit::other_start).map(|(kind, reason)| (kind, reason.to_owned())).collect();
+        let owner = events.iter().find_map(owner);
+        let metadata_set = |event: &Event| matches!(event, Event::SessionUpdated { metadata: Some(_), .. });
+        let terms_change = with.create || events.iter().any(metadata_set);
         let Folded { after, rows, audit } = self.fold(state, events, at);
         let Attached { create, admission, idempotency } = with;
         let commit = Commit {
@@ -183,9 +188,11 @@ impl OpenSession {
             at,
             events: rows.clone(),
             head: head(&after),
+            owner,
             audit,
             admission,
             idempotency,
+            terms: after.session.as_deref().filter(|_| terms_change).map(search_terms::of),
         };
         match self.engine.store().commit(commit).await {
             Ok(_) => {}
@@ -211,7 +218,7 @@ impl OpenSession {
             self.cell.journal.add(&event, row.payload.len());
             rows.push(row);
             audit.extend(audit::entries(self.id, &event, at));
-            apply(&mut after, &Recorded { seq, at, event });
+            fold(&mut after, &Recorded { seq, at, event });
         }
         Folded { after, rows: rows.into(), audit }
     }
@@ -252,12 +259,21 @@ fn payload(event: &Event) -> String {
     serde_json::to_string(event).unwrap_or_else(|_| "{}".to_owned())
 }
 
+/// The user whose quota a new session counts against.
+fn owner(event: &Event) -> Option<String> {
+    match event {
+        Event::SessionCreated { actor, .. } => admission::owner(actor).map(str::to_owned),
+        _ => None,
+    }
+}
+
 fn head(state: &State) -> Head {
     match &state.session {
         Some(session) => Head {
             status: session.status.to_string(),
             live: session.live(),
-            holds_workspace: session.workspace.is_some() && !session.degraded,
+            holds_workspace: session.holds_place(),
+            resources: Resources::reserved(session),
             agent_type: session.spec.agent_type.to_string(),
             project: session.spec.project.as_ref().map(ToString::to_string),
             due_at: session.due_at().map(|(at, _)| at),
@@ -269,6 +285,7 @@ fn head(state: &State) -> Head {
             status: String::new(),
             live: false,
             holds_workspace: false,
+            resources: Resources::default(),
             agent_type: String::new(),
             project: None,
             due_at: None,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use stead_core::{Recorded, Resource, SessionId, State, apply};
+use stead_core::{Recorded, Resource, SessionId, State, fold};
 
 use super::Cell;
 use crate::engine::Engine;
@@ -42,7 +42,7 @@ pub(super) async fn load_cell(engine: &Engine, id: SessionId) -> Result<Arc<Cell
 pub(crate) async fn load(engine: &Engine, id: SessionId) -> Result<State, OpError> {
     let mut state = State::default();
     each_event(engine, id, |recorded| {
-        apply(&mut state, &recorded);
+        fold(&mut state, &recorded);
         Ok(())
     })
     .await?;

@@ -30,6 +30,13 @@ fn schemas_and_parsers_say_the_same() {
     index(json!({"schema_version": 1, "prompt_packs": {"a": "/x"}}), false);
     index(json!({"schema_version": 1, "prompt_packs": {"": "x"}}), false);
     index(json!({"schema_version": 1, "colour": 1}), false);
+    let resource = |uri: &str| json!({"schema_version": 1, "resources": [{"uri": uri, "path": "a.md"}]});
+    for uri in ["team://rules", "x:{a}/{b}", "team://people/{id}?q=1"] {
+        index(resource(uri), true);
+    }
+    for uri in ["rules", "stead://x", "x:", "x:a b", "x:{a", "x:a}", "x:{}", "X:a"] {
+        index(resource(uri), false);
+    }
     let pack = |value: Value, right| check::<Pack>("prompt-pack.schema.json", value, right);
     pack(json!({"templates": []}), true);
     pack(
@@ -40,6 +47,9 @@ fn schemas_and_parsers_say_the_same() {
         json!({"templates": [], "options": {"temperature": 0.5, "stop": ["x"]}, "response_format": {"type": "json_object"}}),
         true,
     );
+    pack(json!({"templates": [], "arguments": [{"name": "a-b_1", "description": "x", "required": true}]}), true);
+    pack(json!({"templates": [], "arguments": [{"name": "a b"}]}), false);
+    pack(json!({"templates": [], "arguments": [{"required": true}]}), false);
     pack(json!({}), false);
     pack(json!({"templates": [{"path": "a", "text": "b"}]}), false);
     pack(json!({"templates": [{"text": "b", "role": "tool"}]}), false);

@@ -131,10 +131,13 @@ async fn diff_tells_what_changed_since_the_session_began() {
     let mut fixture = Fixture::new().await;
     let id = writer(&fixture).await;
     put(&fixture, id, "a.txt", b"one\n").await;
-    let patch = ops::diff(&fixture.engine, &admin(), id).await.unwrap();
+    let patch = ops::diff(&fixture.engine, &admin(), id, ops::DiffScope::WithoutIgnored).await.unwrap();
     assert!(patch.text.contains("+one"), "{}", patch.text);
     fixture.restart().await;
-    assert_eq!(ops::diff(&fixture.engine, &admin(), id).await.unwrap().text, patch.text);
+    assert_eq!(
+        ops::diff(&fixture.engine, &admin(), id, ops::DiffScope::WithoutIgnored).await.unwrap().text,
+        patch.text
+    );
 }
 
 fn key(key: &str, body: u8) -> Option<ops::Idempotency> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use stead_core::identity::Tenant;
 use stead_core::tool::ToolName;
 use stead_core::{Actor, SessionId, State, parse};
 use stead_engine::ops::{self, ToolReply};
@@ -62,7 +63,7 @@ impl Fixture {
 
     pub(crate) async fn agent_type(&self, id: &str, workspace: Value) {
         let declaration = parse::read(json!({"id": id, "workspace": workspace})).unwrap();
-        ops::create_agent_type(&self.engine, &admin(), declaration, None).await.unwrap();
+        ops::create_agent_type(&self.engine, &admin(), &Tenant::Platform, declaration, None).await.unwrap();
     }
 
     pub(crate) async fn try_create(&self, body: Value) -> Result<State, OpError> {

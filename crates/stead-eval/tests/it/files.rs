@@ -111,6 +111,71 @@ fn declared_files_that_are_refused_are_errors() {
 }
 
 #[test]
+fn a_refused_declared_write_keeps_the_output() {
+    let write =
+        |path: &str| EvalFileWrite { path: path.to_owned(), content: "{n}".to_owned(), mode: WriteMode::Create };
+    let params =
+        EvalParams { writes: vec![write("b.txt"), write("a.txt")], ..EvalParams::code("print('seen')\nn = 1\nn") };
+    let (evaluation, _) = with_files(&params);
+    assert!(!evaluation.succeeded());
+    assert_eq!(evaluation.failure(), Some("exists"));
+    assert_eq!(evaluation.message, "a.txt: a.txt is there No file was changed.");
+    let result = evaluation.result;
+    assert_eq!((result.stdout.as_str(), result.value_repr.as_deref()), ("seen\n", Some("1")));
+    assert_eq!((result.writes.len(), result.globals), (0, globals(&[("n", "1")])));
+}
+
+#[test]
+fn a_function_that_nothing_binds_writes_nothing() {
+    for code in [
+        "foo('b.txt', 'x', 'create')",
+        "foo(path='b.txt', content='x', mode='create')",
+        "foo(write_text('b.txt', 'x'))",
+    ] {
+        let (evaluation, files) = with_files(&EvalParams::code(code));
+        assert_eq!(evaluation.ending, Ending::Raised, "{code}");
+        assert!(
+            evaluation.result.stderr.ends_with("\nNameError: name 'foo' is not defined\n"),
+            "{code}: {:?}",
+            evaluation.result
+        );
+        assert_eq!(files.0.keys().collect::<Vec<_>>(), ["a.txt"], "{code}");
+    }
+}
+
+#[test]
+fn names_of_math_are_there_and_can_be_replaced() {
+    let value = |code: &str| evaluate(code).result.value_repr;
+    let names = "acos acosh asin asinh atan atan2 atanh ceil copysign cos cosh degrees e exp fabs factorial floor fmod \
+                 frexp fsum hypot isinf isnan ldexp log log10 log1p modf pi radians sin sinh sqrt tan tanh trunc";
+    for name in names.split_whitespace() {
+        assert_eq!(value(&format!("{name} == math.{name}")).as_deref(), Some("True"), "{name}");
+    }
+    assert_eq!(value("pow(3, 4, 5), pow(2, 3)").as_deref(), Some("(1, 8)"), "pow is the builtin");
+    let replaced = evaluate("pi = 3\ne = 2.5\ndef sqrt(x): return x\nsqrt(pi)");
+    assert_eq!(replaced.result.value_repr.as_deref(), Some("3"));
+    assert_eq!(replaced.result.globals, globals(&[("pi", "3"), ("e", "2.5")]));
+    assert_eq!(evaluate("x = sin(0)").result.globals, globals(&[("x", "0.0")]), "the names are no results");
+}
+
+#[test]
+fn a_deleted_variable_is_no_result() {
+    let write = EvalFileWrite { path: "b.txt".to_owned(), content: "{x}{y}".to_owned(), mode: WriteMode::Create };
+    let params = EvalParams { writes: vec![write], ..EvalParams::code("x = 1\ny = 2\ndel x") };
+    let (evaluation, files) = with_files(&params);
+    assert_eq!(evaluation.result.globals, globals(&[("y", "2")]));
+    assert_eq!(files.0["b.txt"], "{x}2");
+}
+
+#[test]
+fn numbers_that_json_does_not_have_are_named_and_left_out() {
+    let evaluation = evaluate("a = float('nan')\nb = {'k': [float('inf')]}\nc = 1.5\nd = []\nd.append(d)\na");
+    assert_eq!(evaluation.result.value_repr.as_deref(), Some("nan"));
+    assert_eq!(evaluation.result.globals, globals(&[("c", "1.5")]));
+    assert!(evaluation.message.ends_with("JSON has no NaN and no infinity: a, b."), "{}", evaluation.message);
+}
+
+#[test]
 fn globals_go_in_and_come_out_as_json() {
     let pairs = [
         ("a", "[1, 2.5, null, true]"),

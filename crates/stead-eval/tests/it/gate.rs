@@ -46,6 +46,26 @@ fn imports_code_of_strings_and_attribute_tricks_are_refused() {
         "exit()",
         "memoryview(b'a')",
         "super()",
+        "raise SystemExit",
+        "raise GeneratorExit",
+        // Names that are bound without being an expression.
+        "def __stead_dump(names): return {}",
+        "class __stead_Deleted: pass",
+        "lambda __stead_x: 1",
+        "def f(*__stead_value): pass",
+        "try:\n    1 / 0\nexcept Exception as __stead_value:\n    pass",
+        "def f():\n    global __stead_given\nf()",
+        "match [1]:\n    case [*__stead_value]: pass",
+        "match {}:\n    case {**__stead_value}: pass",
+        "[1 for __stead_value in [1]]",
+        "(__stead_value := 1)",
+        "del __stead_value",
+        // Python reads fullwidth letters as the plain ones.
+        "\u{ff45}val('1')",
+        "sqrt.__self__",
+        "factorial.__call__(3)",
+        "pi.__class__",
+        "ValueError(1, 2).__class__",
     ] {
         let evaluation = evaluate(code);
         let last = evaluation.result.stderr.trim_end().lines().last().unwrap_or_default().to_owned();
@@ -66,6 +86,10 @@ fn what_the_gate_cannot_see_finds_nothing() {
         "math.os",
         "statistics.sys",
         "read_text.func",
+        "sqrt.func",
+        "'{0.__self__}'.format(sin)",
+        "'{x.__class__}'.format(x=pi)",
+        "ValueError(1, 2).kind",
     ] {
         let evaluation = evaluate(code);
         assert_eq!(evaluation.ending, Ending::Raised, "{code}: {:?}", evaluation.result);
@@ -78,6 +102,6 @@ fn a_refusal_names_the_line_and_nothing_has_run() {
     assert_eq!(evaluation.result.stdout, "");
     assert_eq!(
         evaluation.result.stderr,
-        "  File \"<eval>\", line 3\n    import os\nImportError: import is not available here; math and statistics are there without it\n"
+        "  File \"<eval>\", line 3\n    import os\nNotImplementedError: import is not available here; math and statistics are there without it\n"
     );
 }

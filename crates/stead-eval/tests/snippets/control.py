@@ -166,3 +166,23 @@ if __name__ == "__main__":
 n = 5
 """a string
 on two lines"""
+
+class Holder:
+    real = 2
+a = Holder()
+match 2:
+    case a.real:
+        r = "attribute"
+    case _:
+        r = "none"
+r
+
+try:
+    raise ValueError(3)
+except Exception as error:
+    match error:
+        case KeyError():
+            r = "key"
+        case ValueError():
+            r = "value"
+r

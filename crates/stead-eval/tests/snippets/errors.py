@@ -206,3 +206,91 @@ return 5
 break
 
 f(a=1, a=2)
+
+x = 1
+del x
+x
+
+del never_there
+
+x = 1
+del x
+x += 1
+
+def f():
+    a = 1
+    del a
+    return a
+f()
+
+def f(a):
+    del a
+    a = 2
+    return a
+f(1)
+
+x = 1
+def f():
+    global x
+    del x
+f()
+x
+
+x = [1, 2, 3]
+y = {"k": 1}
+del x[0], y["k"]
+x, y
+
+x = [0, 1, 2, 3]
+del (x[0],
+     x[0])
+raise ValueError(x)
+
+len = 3
+del len
+len("abc")
+
+x = 1
+if x: del x
+x = 2; del x; x = 3
+x
+
+missing_function(1 / 0)
+
+try:
+    missing_function(print("evaluated"))
+except NameError as error:
+    print(error)
+
+raise ValueError(5)
+
+raise ValueError(1, "two")
+
+raise KeyError(5)
+
+raise KeyError("a", "b")
+
+raise Exception([1], None)
+
+try:
+    raise ValueError(1, "two")
+except ValueError as error:
+    r = (error.args, str(error))
+r
+
+try:
+    raise TypeError([1, 2])
+except TypeError as error:
+    r = error.args[0][1]
+r
+
+x = 5
+f"{x=} {x + 1 = }"
+
+try:
+    [][1]
+except Exception as error:
+    r = (type(error) is IndexError, type(error) == ValueError, type(error), type(ValueError("x")) in (KeyError, ValueError))
+r
+
+type(5) is int, type("") == str, type(None), type([]) in (list, tuple)

@@ -5,6 +5,7 @@ use std::io;
 use stead_core::ContentHash;
 
 use crate::error::FsError;
+use crate::error_code::ErrorCode;
 use crate::path::WorkspacePath;
 
 #[derive(Debug, thiserror::Error)]
@@ -21,7 +22,7 @@ pub enum ArchiveError {
     Truncated,
     #[error("there is data after the end of the archive")]
     Trailing,
-    #[error("entry {name:?} has a name that leads out of the workspace or is no path")]
+    #[error("entry {name:?} has a name that leads out of the workspace or is not a valid path")]
     Name { name: String },
     #[error("entry {name:?} is deeper than {limit} directories")]
     TooDeep { name: String, limit: usize },
@@ -31,11 +32,11 @@ pub enum ArchiveError {
     LongName { name: String, limit: usize },
     #[error("entry {path} is there twice")]
     Duplicate { path: WorkspacePath },
-    #[error("entry {path} contradicts another entry: one of them is no directory")]
+    #[error("entry {path} contradicts another entry: one of them is not a directory")]
     Conflict { path: WorkspacePath },
     #[error("link {path} leads out of the archive: {target:?}")]
     LinkOutside { path: WorkspacePath, target: String },
-    #[error("entry {name:?} is a device, FIFO or something else that is no file, directory or link")]
+    #[error("entry {name:?} is a device, FIFO or other special file; only files, directories and links are allowed")]
     Special { name: String },
     #[error("entry {name:?} is encrypted")]
     Encrypted { name: String },
@@ -52,22 +53,22 @@ pub enum ArchiveError {
 }
 
 impl ArchiveError {
-    pub const fn code(&self) -> &'static str {
+    pub const fn code(&self) -> ErrorCode {
         match self {
-            Self::Digest { .. } => "digest_mismatch",
-            Self::Ambiguous { .. } => "archive_ambiguous",
-            Self::Damaged { .. } | Self::Truncated | Self::Trailing => "archive_damaged",
-            Self::Name { .. } | Self::LinkOutside { .. } => "archive_escapes",
-            Self::Duplicate { .. } | Self::Conflict { .. } => "archive_conflict",
-            Self::Special { .. } | Self::Encrypted { .. } => "archive_unsupported",
+            Self::Digest { .. } => ErrorCode::DigestMismatch,
+            Self::Ambiguous { .. } => ErrorCode::ArchiveAmbiguous,
+            Self::Damaged { .. } | Self::Truncated | Self::Trailing => ErrorCode::ArchiveDamaged,
+            Self::Name { .. } | Self::LinkOutside { .. } => ErrorCode::ArchiveEscapes,
+            Self::Duplicate { .. } | Self::Conflict { .. } => ErrorCode::ArchiveConflict,
+            Self::Special { .. } | Self::Encrypted { .. } => ErrorCode::ArchiveUnsupported,
             Self::TooMany { .. }
             | Self::TooLarge { .. }
             | Self::Ratio { .. }
             | Self::TooDeep { .. }
             | Self::LongPath { .. }
-            | Self::LongName { .. } => "archive_too_large",
+            | Self::LongName { .. } => ErrorCode::ArchiveTooLarge,
             Self::Fs(source) => source.code(),
-            Self::Io(_) => "io",
+            Self::Io(_) => ErrorCode::Io,
         }
     }
 

@@ -55,7 +55,7 @@ fn read_member<R: Read>(
         return if root { Ok(()) } else { Err(ArchiveError::Name { name: shown(&name) }) };
     };
     if kind != EntryType::Regular && kind != EntryType::Continuous && size != 0 {
-        return Err(ArchiveError::Damaged { reason: format!("{path} is no file but has content") });
+        return Err(ArchiveError::Damaged { reason: format!("{path} is not a file but has content") });
     }
     let body = match kind {
         EntryType::Regular | EntryType::Continuous if name.ends_with(b"/") => {

@@ -114,7 +114,7 @@ impl<R: Read> TarReader<R> {
                 self.begin(stored)?;
                 Some(SparseMap::read_pax(size, self)?)
             }
-            (_, Some(_)) => return Err(ambiguous("a sparse member is no regular file")),
+            (_, Some(_)) => return Err(ambiguous("a sparse member is not a regular file")),
             (_, None) => {
                 self.begin(stored)?;
                 None

@@ -6,7 +6,6 @@ use std::ops::ControlFlow;
 
 use bytes::Bytes;
 use stead_core::ContentHash;
-use stead_core::content_hash::Hasher;
 
 use super::open::{link_target, stat};
 use super::{DiskFs, errno};
@@ -16,6 +15,7 @@ use crate::filesystem::entry::{Kind, Listing, Permission, Stat, Written};
 use crate::filesystem::resolve::LastLink;
 use crate::filesystem::{Content, FileWriter, Filesystem, Parts, Recursion, Snapshot, Walk, Walked, WriteMode};
 use crate::path::WorkspacePath;
+use crate::sparse::hash_file::hash_file;
 use crate::tree_hash;
 
 /// Maximum number of bytes that are read into memory at once.
@@ -60,15 +60,8 @@ impl Filesystem for DiskFs {
     }
 
     fn hash(&self, path: &WorkspacePath) -> Result<ContentHash, FsError> {
-        let (mut file, _) = self.open_file(path)?;
-        let mut hasher = Hasher::default();
-        let mut buffer = vec![0; 64 * 1024];
-        loop {
-            match file.read(&mut buffer).map_err(|source| errno::io("read", path, source))? {
-                0 => return Ok(hasher.finish()),
-                count => hasher.update(&buffer[..count]),
-            }
-        }
+        let (mut file, size) = self.open_file(path)?;
+        hash_file(&mut file, size).map_err(|source| errno::io("read", path, source))
     }
 
     fn read_link(&self, path: &WorkspacePath) -> Result<Vec<u8>, FsError> {
@@ -141,6 +134,10 @@ impl Filesystem for DiskFs {
 
     fn rename(&mut self, from: &WorkspacePath, to: &WorkspacePath, _at_millis: i64) -> Result<(), FsError> {
         self.move_entry(from, to)
+    }
+
+    fn copy(&mut self, from: &WorkspacePath, to: &WorkspacePath, _at_millis: i64) -> Result<u64, FsError> {
+        self.copy_entry(from, to)
     }
 
     fn snapshot(&self) -> Result<Snapshot, FsError> {

@@ -24,10 +24,11 @@ pub(super) struct Made {
 }
 
 impl Made {
-    /// Keeps the directories and syncs their entries, the innermost first.
+    /// Syncs the entries of the directories, the innermost first, and keeps them if that succeeds.
     pub(super) fn keep(&mut self, durability: Durability) -> Result<(), Errno> {
-        let made = std::mem::take(&mut self.directories);
-        made.iter().rev().try_for_each(|(parent, _)| durability.directory(parent.as_fd()))
+        self.directories.iter().rev().try_for_each(|(parent, _)| durability.directory(parent.as_fd()))?;
+        self.directories.clear();
+        Ok(())
     }
 }
 
@@ -104,6 +105,29 @@ impl DiskFs {
     }
 
     pub(super) fn move_entry(&self, from: &WorkspacePath, to: &WorkspacePath) -> Result<(), FsError> {
+        let (found, to) = self.placed(from, to)?;
+        let (from_parent, from_name) = split(&found.path)?;
+        let (to_parent, to_name) = split(&to)?;
+        let source = self.root.directory(&from_parent).map_err(|errno| errno::error("open", from, errno))?;
+        let (target, mut made) = self.open_made(&to_parent)?;
+        let (from_name, to_name) = (OsStr::from_bytes(from_name), OsStr::from_bytes(to_name));
+        match rename_new(source.as_fd(), from_name, target.as_fd(), to_name) {
+            // An overlay cannot rename a directory that has a part in a layer, and no filesystem
+            // renames across mounts.
+            Err(Errno::XDEV) => {
+                drop(made);
+                return self.move_by_copy(&found, &to);
+            }
+            renamed => renamed.map_err(|errno| errno::error("rename", &to, errno))?,
+        }
+        // Sync the new name first: between the two syncs the entry has both names, never none.
+        let synced = self.durability.directory(target.as_fd()).and(made.keep(self.durability));
+        let synced = synced.and_then(|()| self.durability.directory(source.as_fd()));
+        synced.map_err(|errno| errno::error("sync", &to, errno))
+    }
+
+    /// Finds an entry and checks that it can also have the name `to`, which it returns resolved.
+    pub(super) fn placed(&self, from: &WorkspacePath, to: &WorkspacePath) -> Result<(Found, WorkspacePath), FsError> {
         let found = self.find(from, LastLink::Kept)?;
         let (to, taken) = self.look_up(to, LastLink::Kept)?;
         if found.path.is_root() || to.is_root() {
@@ -115,21 +139,7 @@ impl DiskFs {
         if taken.is_some() {
             return Err(FsError::Exists { path: to });
         }
-        let (from_parent, from_name) = split(&found.path)?;
-        let (to_parent, to_name) = split(&to)?;
-        let source = self.root.directory(&from_parent).map_err(|errno| errno::error("open", from, errno))?;
-        let (target, mut made) = self.open_made(&to_parent)?;
-        let (from_name, to_name) = (OsStr::from_bytes(from_name), OsStr::from_bytes(to_name));
-        let renamed = match renameat_with(&source, from_name, &target, to_name, RenameFlags::NOREPLACE) {
-            // The filesystem lacks that flag. The name was free a moment ago, so accept the race.
-            Err(Errno::INVAL | Errno::NOSYS) => renameat(&source, from_name, &target, to_name),
-            other => other,
-        };
-        renamed.map_err(|errno| errno::error("rename", &to, errno))?;
-        // Sync the new name first: between the two syncs the entry has both names, never none.
-        let synced = self.durability.directory(target.as_fd()).and(made.keep(self.durability));
-        let synced = synced.and_then(|()| self.durability.directory(source.as_fd()));
-        synced.map_err(|errno| errno::error("sync", &to, errno))
+        Ok((found, to))
     }
 
     pub(super) fn permit(&self, path: &WorkspacePath, permission: Permission) -> Result<(), FsError> {
@@ -147,6 +157,15 @@ impl DiskFs {
         };
         set_bits(&found, bits)?;
         self.durability.file(found.fd.as_fd()).map_err(|errno| errno::error("sync", path, errno))
+    }
+}
+
+/// Renames an entry to a name that must be free.
+pub(super) fn rename_new(from: BorrowedFd<'_>, old: &OsStr, to: BorrowedFd<'_>, new: &OsStr) -> Result<(), Errno> {
+    match renameat_with(from, old, to, new, RenameFlags::NOREPLACE) {
+        // The filesystem lacks that flag. The name was free a moment ago, so accept the race.
+        Err(Errno::INVAL | Errno::NOSYS) => renameat(from, old, to, new),
+        other => other,
     }
 }
 

@@ -152,6 +152,7 @@ pub(super) fn stat(raw: &RawStat) -> Stat {
         kind,
         size: if matches!(kind, Kind::File | Kind::Symlink) { size(raw) } else { 0 },
         permission: if kind == Kind::File { permission(raw) } else { Permission::Plain },
+        mode: raw.st_mode & 0o7777,
         version: None,
         created_at_millis: None,
         updated_at_millis: raw.st_mtime.saturating_mul(1_000).saturating_add(millis),

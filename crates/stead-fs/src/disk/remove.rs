@@ -50,7 +50,8 @@ impl DiskFs {
         Ok(tree.entries)
     }
 
-    fn survey(&self, path: &WorkspacePath) -> Result<Tree, FsError> {
+    /// Counts a tree, and checks that every directory of it can be emptied.
+    pub(super) fn survey(&self, path: &WorkspacePath) -> Result<Tree, FsError> {
         let mut tree = Tree { entries: 1, directories: vec![path.clone()] };
         self.check_emptiable(path)?;
         let mut refused = None;
@@ -68,7 +69,7 @@ impl DiskFs {
         refused.map_or(Ok(tree), Err)
     }
 
-    fn check_emptiable(&self, path: &WorkspacePath) -> Result<(), FsError> {
+    pub(super) fn check_emptiable(&self, path: &WorkspacePath) -> Result<(), FsError> {
         let directory = match self.root.directory(path) {
             Ok(directory) => directory,
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(()),
@@ -126,8 +127,8 @@ impl DiskFs {
     }
 }
 
-struct Tree {
-    entries: u64,
+pub(super) struct Tree {
+    pub(super) entries: u64,
     /// Each directory comes before its subdirectories.
     directories: Vec<WorkspacePath>,
 }

@@ -6,22 +6,21 @@
 
 use std::collections::HashSet;
 use std::fs::File;
-use std::io::{self, Write};
+use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::fs::{Timespec, Timestamps, futimens, ioctl_ficlone};
-
 use super::create::set_bits;
+use super::write::Times;
 use super::{DiskFs, errno};
 use crate::error::FsError;
 use crate::filesystem::entry::Kind;
 use crate::filesystem::resolve::LastLink;
 use crate::filesystem::{Filesystem, Recursion, Walk, Walked, WriteMode};
 use crate::path::WorkspacePath;
-use crate::sparse::{FileParts, same_content};
+use crate::sparse::same_content;
 
 /// A state of a [`DiskFs`], kept in a separate directory.
 #[derive(Debug, Clone)]
@@ -146,16 +145,8 @@ fn copy_file(from: &DiskFs, to: &DiskFs, path: &WorkspacePath) -> Result<(), FsE
     let failed = |source| errno::io("copy", path, source);
     if !same_bytes(to, path, &mut file, size).map_err(failed)? {
         io::Seek::rewind(&mut file).map_err(failed)?;
-        let mut writer = to.begin_write(path, WriteMode::Overwrite)?;
-        if ioctl_ficlone(writer.file(), &file).is_err() {
-            writer.write_parts(&mut FileParts::new(&mut file, size))?;
-        }
-        writer.file_mut().flush().map_err(failed)?;
-        let modified = Timespec { tv_sec: source.raw.st_mtime, tv_nsec: source.raw.st_mtime_nsec as _ };
-        // Ignore failures: the content is right even if the time cannot be set.
-        let _ = futimens(writer.file(), &Timestamps { last_access: modified, last_modification: modified });
-        writer.set_bits(source.raw.st_mode & 0o777);
-        writer.commit()?;
+        let writer = to.begin_write(path, WriteMode::Overwrite)?;
+        writer.fill_from(&mut file, &source.raw, Times::Kept)?.commit()?;
     }
     copy_mode(from, to, path)
 }

@@ -74,7 +74,7 @@ impl DiskFs {
         }
     }
 
-    fn sync_entries(&self, root: &WorkspacePath) -> Result<(), FsError> {
+    pub(super) fn sync_entries(&self, root: &WorkspacePath) -> Result<(), FsError> {
         let mut failed = None;
         self.walk_below(root, &|_, _| true, &mut |walked| {
             let synced = match walked.kind {

@@ -103,7 +103,7 @@ fn name_anything(file: &File, directory: &OwnedFd) -> Result<String, Errno> {
     }
 }
 
-fn next_name() -> String {
+pub(super) fn next_name() -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     format!(".stead-{}-{}.tmp", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
@@ -116,22 +116,28 @@ fn writer_of(name: &[u8]) -> Option<u32> {
     pid.parse().ok()
 }
 
+/// Returns true if the name is a temporary one whose writer does not run any more.
+pub(super) fn is_leftover(name: &[u8]) -> bool {
+    writer_of(name).is_some_and(|pid| !std::path::Path::new(&format!("/proc/{pid}")).exists())
+}
+
 impl DiskFs {
-    /// Removes the temporary files of dead writers and returns their number. It walks the whole
-    /// tree, so call it for a workspace after a crash, not on every open. Skips files whose process
-    /// id is in use.
+    /// Removes the temporary files and directories of dead writers and returns the number of
+    /// entries. It walks the whole tree, so call it for a workspace after a crash, not on every
+    /// open. Skips files whose process id is in use.
     pub fn sweep(&mut self) -> Result<u64, FsError> {
         let mut leftovers = Vec::new();
         self.walk(&WorkspacePath::root(), &mut |walked| {
-            let writer = walked.path.name().filter(|_| walked.kind == Kind::File).and_then(writer_of);
-            if writer.is_some_and(|pid| !std::path::Path::new(&format!("/proc/{pid}")).exists()) {
+            let leftover = walked.path.name().is_some_and(is_leftover);
+            if leftover && matches!(walked.kind, Kind::File | Kind::Directory) {
                 leftovers.push(walked.path.clone());
+                return ControlFlow::Continue(Walk::Skip);
             }
             ControlFlow::Continue(Walk::IfReadable)
         })?;
         let mut removed = 0;
         for path in leftovers {
-            match self.delete(&path, Recursion::EmptyOnly) {
+            match self.delete(&path, Recursion::Recursive) {
                 Ok(count) => removed += count,
                 Err(FsError::NotFound { .. }) => {}
                 Err(other) => return Err(other),

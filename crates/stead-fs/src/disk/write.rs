@@ -1,8 +1,8 @@
-//! Writes files: into a file without a name, which then gets its name atomically.
+//! Writes files: the bytes go to a file without a name, which then gets its name atomically.
 //!
 //! Readers see the old file or the new one. Mode bits and owner of an old file are kept; setuid and
-//! setgid are not. A writer that dies leaves nothing behind, unless the disk lacks `O_TMPFILE`; see
-//! [`super::temporary`].
+//! setgid are not. A process that dies while it writes leaves no file behind, unless the file
+//! system lacks `O_TMPFILE`; see [`super::temporary`].
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -10,11 +10,13 @@ use std::io::{self, Read, Seek as _, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 
-use rustix::fs::{Mode, fchmod, fstat, fsync, ftruncate};
+use rustix::fs::{
+    Mode, Stat as RawStat, Timespec, Timestamps, fchmod, fstat, fsync, ftruncate, futimens, ioctl_ficlone,
+};
 use stead_core::content_hash::Hasher;
 
 use super::create::{Made, inherit_owner, split};
-use super::open::{Found, reopen_file};
+use super::open::{Found, reopen_file, size};
 use super::temporary::Temporary;
 use super::{DiskFs, Durability, errno};
 
@@ -24,8 +26,10 @@ use crate::filesystem::resolve::LastLink;
 use crate::filesystem::stop::Stop;
 use crate::filesystem::{FileWriter, Part, Parts, WriteMode};
 use crate::path::WorkspacePath;
+use crate::sparse::FileParts;
+use crate::sparse::hash_file::{MOST_HASHED_HOLES, has_large_holes};
 
-/// Size of the smallest hole in a file system.
+/// Minimum number of zero bytes in one write that become a hole.
 const BLOCK: usize = 4096;
 
 /// A writer to a file on disk. It owns its descriptors, so it can outlive the filesystem and move
@@ -45,6 +49,15 @@ pub struct DiskWriter {
     /// Length of the file, including the content that was there before an append.
     length: u64,
     stop: Stop,
+}
+
+/// The modification time of a copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Times {
+    /// The original's.
+    Kept,
+    /// The time of the copying.
+    New,
 }
 
 impl DiskFs {
@@ -87,7 +100,7 @@ impl DiskFs {
             stop: self.stop.clone(),
         };
         if let (WriteMode::Append, Some(old)) = (mode, &old) {
-            writer.copy_from(reopen_file(old, path)?)?;
+            writer.copy_from(reopen_file(old, path)?, old.raw.st_size.unsigned_abs())?;
             writer.bytes = 0;
         }
         Ok(writer)
@@ -95,7 +108,14 @@ impl DiskFs {
 }
 
 impl DiskWriter {
-    fn copy_from(&mut self, mut old: File) -> Result<(), FsError> {
+    /// Copies the file that is appended to. Refuses one with large holes, because its zeros would
+    /// be hashed.
+    fn copy_from(&mut self, mut old: File, size: u64) -> Result<(), FsError> {
+        let failed = |source| errno::io("read", &self.path, source);
+        if has_large_holes(&mut old, size).map_err(failed)? {
+            return Err(FsError::TooLarge { path: self.path.clone(), size, limit: MOST_HASHED_HOLES });
+        }
+        old.rewind().map_err(failed)?;
         let mut buffer = vec![0; 256 * 1024];
         loop {
             let failed = |source| errno::io("read", &self.path, source);
@@ -123,7 +143,7 @@ impl DiskWriter {
         }
     }
 
-    /// Makes a hole.
+    /// Extends the file by a hole.
     fn skip(&mut self, bytes: u64) -> io::Result<()> {
         let length = self.length.checked_add(bytes).ok_or(io::ErrorKind::FileTooLarge)?;
         self.file.seek(io::SeekFrom::Start(length))?;
@@ -131,17 +151,20 @@ impl DiskWriter {
         Ok(())
     }
 
-    /// The unnamed file. The hash does not include what is written to it directly.
-    pub(super) fn file(&self) -> &File {
-        &self.file
-    }
-
-    pub(super) fn file_mut(&mut self) -> &mut File {
-        &mut self.file
-    }
-
-    pub(super) fn set_bits(&mut self, bits: u32) {
-        self.bits = bits;
+    /// Copies a file of the disk into this one: its blocks are shared if the disk supports that,
+    /// and its mode bits are kept. The hash does not include them.
+    pub(super) fn fill_from(mut self, file: &mut File, raw: &RawStat, times: Times) -> Result<Self, FsError> {
+        if ioctl_ficlone(&self.file, &*file).is_err() {
+            self.write_parts(&mut FileParts::new(file, size(raw)))?;
+        }
+        self.file.flush().map_err(|source| errno::io("copy", &self.path, source))?;
+        if times == Times::Kept {
+            let modified = Timespec { tv_sec: raw.st_mtime, tv_nsec: raw.st_mtime_nsec as _ };
+            // Ignore failures: the content is right even if the time cannot be set.
+            let _ = futimens(&self.file, &Timestamps { last_access: modified, last_modification: modified });
+        }
+        self.bits = raw.st_mode & 0o777;
+        Ok(self)
     }
 
     /// Gives the file its name; see [`FileWriter::finish`].
@@ -176,7 +199,8 @@ fn is_hole(bytes: &[u8]) -> bool {
 }
 
 impl Write for DiskWriter {
-    /// Writes zeros as a hole, so that a sparse file stays sparse whatever its source is.
+    /// Writes a block of zeros as a hole, so that a sparse file stays sparse even if its source
+    /// reports no holes.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.stop.check_io()?;
         let count = if is_hole(bytes) {

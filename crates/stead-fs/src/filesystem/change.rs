@@ -44,6 +44,12 @@ pub enum Change {
         from: WorkspacePath,
         to: WorkspacePath,
     },
+    /// A copy of the entry with everything below it. Links are copied as links. The files begin
+    /// with version 1 and keep their permission.
+    Copied {
+        from: WorkspacePath,
+        to: WorkspacePath,
+    },
 }
 
 impl Change {
@@ -56,7 +62,8 @@ impl Change {
             | Self::Linked { path, .. }
             | Self::SetPermission { path, .. }
             | Self::Removed { path }
-            | Self::Renamed { to: path, .. } => path,
+            | Self::Renamed { to: path, .. }
+            | Self::Copied { to: path, .. } => path,
         }
     }
 }

@@ -44,6 +44,8 @@ pub struct Stat {
     /// Bytes of a file or of a link's target; 0 for directories.
     pub size: u64,
     pub permission: Permission,
+    /// The mode bits without the file type. Memory has only the usual ones.
+    pub mode: u32,
     /// Number of writes to the file, from 1. Only the memory backend counts them.
     pub version: Option<u64>,
     pub created_at_millis: Option<i64>,

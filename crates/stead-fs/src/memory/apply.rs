@@ -30,6 +30,7 @@ impl MemoryFs {
             Change::SetPermission { path, permission } => self.permit(path, *permission, at_millis),
             Change::Removed { path } => self.remove(path),
             Change::Renamed { from, to } => self.move_entry(from, to, at_millis),
+            Change::Copied { from, to } => self.copy_entry(from, to, at_millis),
         }
     }
 
@@ -98,6 +99,22 @@ impl MemoryFs {
     }
 
     fn move_entry(&mut self, from: &WorkspacePath, to: &WorkspacePath, at: i64) -> Result<(), FsError> {
+        let (from, to, node) = self.placed(from, to)?;
+        self.remove(&from)?;
+        self.insert(&to, node, at)
+    }
+
+    fn copy_entry(&mut self, from: &WorkspacePath, to: &WorkspacePath, at: i64) -> Result<(), FsError> {
+        let (_, to, node) = self.placed(from, to)?;
+        self.insert(&to, node.copied(at), at)
+    }
+
+    /// Finds a node and checks that it can also be put at `to`. Returns both resolved paths.
+    fn placed(
+        &self,
+        from: &WorkspacePath,
+        to: &WorkspacePath,
+    ) -> Result<(WorkspacePath, WorkspacePath, Node), FsError> {
         let (from, node) = self.node(from, LastLink::Kept)?;
         let to = self.resolved(to, LastLink::Kept)?;
         if from.is_root() || to.is_root() {
@@ -111,8 +128,7 @@ impl MemoryFs {
         if to.depth() + node.extent().height > Self::MAX_DEPTH + 1 {
             return Err(FsError::TooDeep { path: to, limit: Self::MAX_DEPTH });
         }
-        self.remove(&from)?;
-        self.insert(&to, node, at)
+        Ok((from, to, node))
     }
 
     fn check_free(&self, path: &WorkspacePath) -> Result<(), FsError> {

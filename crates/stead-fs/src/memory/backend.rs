@@ -166,6 +166,12 @@ impl Filesystem for MemoryFs {
         self.apply(&Change::Renamed { from: from.clone(), to: to.clone() }, at_millis)
     }
 
+    fn copy(&mut self, from: &WorkspacePath, to: &WorkspacePath, at_millis: i64) -> Result<u64, FsError> {
+        self.apply(&Change::Copied { from: from.clone(), to: to.clone() }, at_millis)?;
+        let (_, node) = self.node(to, LastLink::Kept)?;
+        Ok(node.extent().entries)
+    }
+
     fn snapshot(&self) -> Result<Snapshot, FsError> {
         Ok(Snapshot::Memory(self.clone()))
     }

@@ -58,10 +58,11 @@ impl Seen<'_> {
     }
 
     pub(super) fn stat(self) -> Stat {
-        let bare = |kind, size, at| Stat {
+        let bare = |kind, size, mode, at| Stat {
             kind,
             size,
             permission: Permission::Plain,
+            mode,
             version: None,
             created_at_millis: Some(at),
             updated_at_millis: at,
@@ -71,12 +72,16 @@ impl Seen<'_> {
                 kind: Kind::File,
                 size: file.content.len() as u64,
                 permission: file.permission,
+                mode: match file.permission {
+                    Permission::Plain => 0o644,
+                    Permission::Executable => 0o755,
+                },
                 version: Some(file.version),
                 created_at_millis: Some(file.created_at),
                 updated_at_millis: file.updated_at,
             },
-            Self::Directory(directory) => bare(Kind::Directory, 0, directory.created_at),
-            Self::Link(link) => bare(Kind::Symlink, link.target.len() as u64, link.created_at),
+            Self::Directory(directory) => bare(Kind::Directory, 0, 0o755, directory.created_at),
+            Self::Link(link) => bare(Kind::Symlink, link.target.len() as u64, 0o777, link.created_at),
         }
     }
 }
@@ -103,6 +108,22 @@ impl Node {
             Self::File(_) => Kind::File,
             Self::Directory(_) => Kind::Directory,
             Self::Link(_) => Kind::Symlink,
+        }
+    }
+
+    /// A copy as a new entry. The content of files is shared.
+    pub(super) fn copied(&self, at: i64) -> Self {
+        match self {
+            Self::File(file) => {
+                let file = File { version: 1, created_at: at, updated_at: at, ..File::clone(file) };
+                Self::File(Arc::new(file))
+            }
+            Self::Link(link) => Self::Link(Arc::new(Link { created_at: at, ..Link::clone(link) })),
+            Self::Directory(directory) => {
+                let copied = |(name, node): (&Arc<[u8]>, &Self)| (Arc::clone(name), node.copied(at));
+                let entries = directory.entries.iter().map(copied).collect();
+                Self::Directory(Arc::new(Directory { entries, created_at: at, ..Directory::clone(directory) }))
+            }
         }
     }
 

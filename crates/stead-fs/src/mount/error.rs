@@ -1,4 +1,4 @@
-//! Errors of mounts. The messages are the seed's.
+//! Errors of mounts. Clients see the messages.
 
 use std::io;
 

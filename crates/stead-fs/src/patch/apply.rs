@@ -11,7 +11,7 @@ use stead_core::ContentHash;
 
 use super::apply_hunks::apply_hunks;
 use super::links::leads_out;
-use super::sections::{self, Mode, Section, Step};
+use super::sections::{self, ContentChange, Mode, Section, Step};
 
 use crate::error::FsError;
 use crate::filesystem::entry::{Kind, Permission};
@@ -100,6 +100,17 @@ fn entry(fs: &dyn Filesystem, path: &WorkspacePath) -> Result<Entry, FsError> {
     }
 }
 
+impl ContentChange<'_> {
+    /// Returns the new content; `None` if the change does not fit the old one.
+    fn apply(&self, old: Option<&[u8]>) -> Option<Vec<u8>> {
+        match self {
+            Self::Hunks(hunks) => apply_hunks(old.unwrap_or_default(), hunks),
+            Self::Literal(literal) => literal.apply(old),
+            Self::Omitted => None,
+        }
+    }
+}
+
 /// A patch that is being applied to a tree.
 pub struct Applying<'a> {
     fs: &'a mut dyn Filesystem,
@@ -115,18 +126,83 @@ impl<'a> Applying<'a> {
         Self { fs, stage, staged: 0, at_millis, changes: BTreeMap::new() }
     }
 
-    /// Computes the effect of a patch on the tree. Leaves out sections of files without text, and
-    /// paths that are not `wanted`.
+    /// Computes the effect of a patch on the tree. Leaves out sections without content, and paths
+    /// that are not `wanted`.
     pub fn add_patch(&mut self, text: &str, wanted: impl Fn(&WorkspacePath) -> bool) -> Result<(), ApplyError> {
         let mut sections = sections::read(text)?;
-        sections.retain(|section| !section.is_binary && wanted(&section.path));
-        // Deletions first: a file can replace a folder that they empty.
-        sections.sort_by_key(|section| section.step != Step::Delete);
-        for section in &sections {
+        sections.retain(|section| {
+            let mut paths = section.from.iter().chain([&section.path]);
+            section.content != ContentChange::Omitted && paths.all(&wanted)
+        });
+        // Deletions and the sources of renames first: a file can replace a folder that they empty.
+        let (deletions, others): (Vec<_>, Vec<_>) =
+            sections.into_iter().partition(|section| section.step == Step::Delete);
+        for section in &deletions {
+            self.check_parents(&section.path)?;
+            self.add_section(section)?;
+        }
+        let mut moved = Vec::new();
+        for section in &others {
+            if let Some(from) = &section.from {
+                self.check_parents(from)?;
+                moved.push((&section.path, self.take_renamed(from, section)?));
+            }
+        }
+        for (path, becomes) in moved {
+            self.check_parents(path)?;
+            self.check_free(path)?;
+            self.changes.insert(path.clone(), becomes);
+        }
+        for section in others.iter().filter(|section| section.from.is_none()) {
             self.check_parents(&section.path)?;
             self.add_section(section)?;
         }
         Ok(())
+    }
+
+    /// Stages the content of a file that moves, and removes the file.
+    fn take_renamed(&mut self, from: &WorkspacePath, section: &Section<'_>) -> Result<Becomes, ApplyError> {
+        match self.view().entry(from)? {
+            Entry::File => {}
+            Entry::Nothing => return Err(conflict(from, Conflict::Missing)),
+            Entry::Directory | Entry::Link(_) | Entry::Other => return Err(conflict(from, Conflict::NotPlain)),
+        }
+        let permission = match section.step {
+            Step::Modify(None) => self.fs.stat_entry(from)?.permission,
+            Step::Modify(Some(mode)) if mode != Mode::Link => permission(mode),
+            _ => return Err(conflict(from, Conflict::NotPlain)),
+        };
+        let becomes = self.stage_changed(from, &section.content, Some(permission))?;
+        self.changes.insert(from.clone(), Becomes::Nothing);
+        Ok(becomes)
+    }
+
+    /// Stages a file of the tree with its new content.
+    fn stage_changed(
+        &mut self,
+        path: &WorkspacePath,
+        content: &ContentChange<'_>,
+        permission: Option<Permission>,
+    ) -> Result<Becomes, ApplyError> {
+        if matches!(content, ContentChange::Hunks(hunks) if hunks.is_empty()) {
+            // Not read as a whole, because the file may be large.
+            let (staged, from) = (self.next_staged()?, self.current(path).clone());
+            copy(self.fs, &from, &staged, WriteMode::Create, self.at_millis)?;
+            return Ok(Becomes::File { staged, permission });
+        }
+        let text = self.text(path)?;
+        let Some(result) = content.apply(Some(&text)) else { return Err(conflict(path, Conflict::Differs)) };
+        self.stage(&result, permission)
+    }
+
+    /// Checks that a new file can be at a path: nothing is there, or a folder that the changes
+    /// empty.
+    fn check_free(&self, path: &WorkspacePath) -> Result<(), ApplyError> {
+        match self.view().entry(path)? {
+            Entry::Nothing => Ok(()),
+            Entry::Directory if self.is_emptied(path)? => Ok(()),
+            _ => Err(conflict(path, Conflict::Exists)),
+        }
     }
 
     /// Stages a file that no patch can hold. The current file must have the content `before`.
@@ -166,37 +242,50 @@ impl<'a> Applying<'a> {
     fn add_section(&mut self, section: &Section<'_>) -> Result<(), ApplyError> {
         let path = &section.path;
         let fail = |why| Err(conflict(path, why));
-        let now = self.view().entry(path)?;
-        let (text, was_link) = match (section.step, &now) {
-            (Step::Create(mode), Entry::Nothing) => (Vec::new(), mode == Mode::Link),
-            (Step::Create(mode), Entry::Directory) if self.is_emptied(path)? => (Vec::new(), mode == Mode::Link),
-            (Step::Create(_), _) => return fail(Conflict::Exists),
-            (_, Entry::Nothing) => return fail(Conflict::Missing),
-            (_, Entry::Link(target)) => (target.clone(), true),
-            (_, Entry::File) => (self.text(path)?, false),
-            (_, Entry::Directory | Entry::Other) => return fail(Conflict::NotPlain),
-        };
-        let Some(result) = apply_hunks(&text, &section.hunks) else { return fail(Conflict::Differs) };
         let becomes = match section.step {
-            Step::Delete if result.is_empty() => Becomes::Nothing,
-            Step::Delete => return fail(Conflict::Differs),
-            Step::Modify(Some(Mode::Link)) => return fail(Conflict::NotPlain),
-            Step::Modify(Some(_)) if was_link => return fail(Conflict::NotPlain),
-            Step::Create(_) | Step::Modify(_) if was_link => Becomes::Link(result),
-            Step::Create(mode) | Step::Modify(Some(mode)) => self.stage(&result, Some(permission(mode)))?,
-            Step::Modify(None) => self.stage(&result, None)?,
+            Step::Create(mode) => {
+                self.check_free(path)?;
+                let Some(result) = section.content.apply(None) else { return fail(Conflict::Differs) };
+                match mode {
+                    Mode::Link => Becomes::Link(result),
+                    mode => self.stage(&result, Some(permission(mode)))?,
+                }
+            }
+            Step::Delete | Step::Modify(_) => match (self.view().entry(path)?, section.step) {
+                (Entry::Nothing, _) => return fail(Conflict::Missing),
+                (Entry::Directory | Entry::Other, _) => return fail(Conflict::NotPlain),
+                (Entry::Link(_), Step::Modify(Some(_))) | (_, Step::Modify(Some(Mode::Link))) => {
+                    return fail(Conflict::NotPlain);
+                }
+                (Entry::Link(target), step) => match section.content.apply(Some(&target)) {
+                    Some(result) if step == Step::Delete && result.is_empty() => Becomes::Nothing,
+                    Some(result) if step != Step::Delete => Becomes::Link(result),
+                    _ => return fail(Conflict::Differs),
+                },
+                (Entry::File, Step::Modify(mode)) => {
+                    self.stage_changed(path, &section.content, mode.map(permission))?
+                }
+                (Entry::File, _) => match section.content.apply(Some(&self.text(path)?)) {
+                    Some(result) if result.is_empty() => Becomes::Nothing,
+                    _ => return fail(Conflict::Differs),
+                },
+            },
         };
         self.changes.insert(path.clone(), becomes);
         Ok(())
     }
 
-    /// The content of a file after the changes added so far.
-    fn text(&self, path: &WorkspacePath) -> Result<Vec<u8>, ApplyError> {
-        let at = match self.changes.get(path) {
+    /// Returns the path that has the content of a file after the changes added so far.
+    fn current<'p>(&'p self, path: &'p WorkspacePath) -> &'p WorkspacePath {
+        match self.changes.get(path) {
             Some(Becomes::File { staged, .. }) => staged,
             _ => path,
-        };
-        match self.fs.read_bytes(at) {
+        }
+    }
+
+    /// The content of a file after the changes added so far.
+    fn text(&self, path: &WorkspacePath) -> Result<Vec<u8>, ApplyError> {
+        match self.fs.read_bytes(self.current(path)) {
             Ok(bytes) => Ok(bytes.to_vec()),
             Err(FsError::TooLarge { .. }) => Err(conflict(path, Conflict::TooLarge)),
             Err(error) => Err(error.into()),

@@ -1,8 +1,14 @@
-//! Quotes names like git in a patch.
+//! Quotes file names in a patch as git does.
 
 use crate::path::WorkspacePath;
 
-/// Returns the plain name, or quotes it with C escapes if it contains ambiguous bytes.
+/// Quotes a path without a prefix.
+pub(super) fn quoted_path(path: &WorkspacePath) -> String {
+    quoted("", path)
+}
+
+/// Returns the plain name, or the name in quotes with C escapes if it contains a quote, a backslash
+/// or a byte other than printable ASCII.
 pub(super) fn quoted(prefix: &str, path: &WorkspacePath) -> String {
     let name = path.as_bytes();
     let plain = |byte: &u8| (b' '..0x7f).contains(byte) && !matches!(byte, b'"' | b'\\');
@@ -26,7 +32,8 @@ pub(super) fn quoted(prefix: &str, path: &WorkspacePath) -> String {
     out
 }
 
-/// Reverses [`quoted`]; `None` if the text has another form.
+/// Reverses [`quoted`]. Returns `None` for a text in quotes with an invalid escape or without a
+/// closing quote.
 pub(super) fn unquoted(text: &str) -> Option<Vec<u8>> {
     let Some(inner) = text.strip_prefix('"') else { return Some(text.as_bytes().to_vec()) };
     let mut bytes = inner.strip_suffix('"')?.bytes();
@@ -37,8 +44,13 @@ pub(super) fn unquoted(text: &str) -> Option<Vec<u8>> {
             continue;
         }
         name.push(match bytes.next()? {
-            b'n' => b'\n',
+            b'a' => 0x07,
+            b'b' => 0x08,
             b't' => b'\t',
+            b'n' => b'\n',
+            b'v' => 0x0b,
+            b'f' => 0x0c,
+            b'r' => b'\r',
             plain @ (b'"' | b'\\') => plain,
             first @ b'0'..=b'3' => {
                 let digit = |byte: u8| (b'0'..=b'7').contains(&byte).then(|| byte - b'0');

@@ -1,28 +1,38 @@
-//! Reads the text of a patch, as [`Patch::text`](super::Patch) has it.
+//! Parses the text of a patch in the form of [`Patch::text`](super::Patch).
 //!
 //! A patch may come from an agent, so every count is checked and every name must be a
 //! [`WorkspacePath`].
 
 use super::apply::ApplyError;
 use super::apply_hunks::Hunk;
+use super::binary::{Literal, MAX_CONTENT};
 use super::quote;
 use crate::path::WorkspacePath;
 
 /// The part of a patch about one path.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Section<'a> {
+    /// The path before a rename.
+    pub(super) from: Option<WorkspacePath>,
     pub(super) path: WorkspacePath,
     pub(super) step: Step,
-    /// True if the section says only that the contents differ.
-    pub(super) is_binary: bool,
-    pub(super) hunks: Vec<Hunk<'a>>,
+    pub(super) content: ContentChange<'a>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum ContentChange<'a> {
+    /// Possibly none, if only the mode or the path changes.
+    Hunks(Vec<Hunk<'a>>),
+    Literal(Literal<'a>),
+    /// The section says only that the contents differ.
+    Omitted,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
     Create(Mode),
     Delete,
-    /// With the mode that the file gets, if the patch changes it.
+    /// The new mode, if the patch changes it.
     Modify(Option<Mode>),
 }
 
@@ -44,45 +54,122 @@ impl Mode {
     }
 }
 
-/// The sections of a patch, in its order.
+/// The sections of a patch, in its order. Comments may stand between them.
 pub(super) fn read(text: &str) -> Result<Vec<Section<'_>>, ApplyError> {
     let mut lines = Lines { rest: text, number: 0, next: None };
     let mut sections = Vec::new();
     while let Some(line) = lines.peek() {
+        if line.starts_with('#') {
+            lines.advance();
+            continue;
+        }
         let header = line.strip_prefix("diff --git ").ok_or_else(|| lines.malformed())?;
-        let path = header_path(header.trim_end_matches('\n')).ok_or_else(|| lines.malformed())?;
         lines.advance();
-        sections.push(section(path, &mut lines)?);
+        sections.push(section(header.trim_end_matches('\n'), &mut lines)?);
     }
     Ok(sections)
 }
 
-fn section<'a>(path: WorkspacePath, lines: &mut Lines<'a>) -> Result<Section<'a>, ApplyError> {
-    let mut section = Section { path, step: Step::Modify(None), is_binary: false, hunks: Vec::new() };
+/// The header lines of a section that come before the content.
+#[derive(Default)]
+struct Header<'a> {
+    step: Option<Step>,
+    rename_from: Option<WorkspacePath>,
+    rename_to: Option<WorkspacePath>,
+    ids: Option<(&'a str, &'a str)>,
+}
+
+fn section<'a>(first: &str, lines: &mut Lines<'a>) -> Result<Section<'a>, ApplyError> {
+    let start = lines.malformed();
+    let mut header = Header::default();
+    let (mut hunks, mut literal, mut is_omitted) = (Vec::new(), None, false);
     while let Some(line) = lines.peek() {
         let text = line.trim_end_matches('\n');
-        let mode = |text: &str| Mode::read(text).ok_or_else(|| lines.malformed());
-        if text.starts_with("diff --git ") {
+        if text.starts_with("diff --git ") || text.starts_with('#') {
             break;
-        } else if let Some(text) = text.strip_prefix("new file mode ") {
-            section.step = Step::Create(mode(text)?);
-        } else if let Some(text) = text.strip_prefix("deleted file mode ") {
-            mode(text)?;
-            section.step = Step::Delete;
-        } else if let Some(text) = text.strip_prefix("new mode ") {
-            section.step = Step::Modify(Some(mode(text)?));
         } else if text.starts_with("Binary files ") {
-            section.is_binary = true;
-        } else if let Some(ranges) = text.strip_prefix("@@ ") {
-            let hunk = hunk(ranges, lines)?;
-            section.hunks.push(hunk);
+            is_omitted = true;
+        } else if text == "GIT binary patch" && literal.is_none() {
+            lines.advance();
+            let ids = header.ids.ok_or_else(|| lines.malformed())?;
+            literal = Some(binary(ids, lines)?);
             continue;
-        } else if !["old mode ", "--- ", "+++ "].iter().any(|known| text.starts_with(known)) {
-            return Err(lines.malformed());
+        } else if let Some(ranges) = text.strip_prefix("@@ ") {
+            hunks.push(hunk(ranges, lines)?);
+            continue;
+        } else {
+            header.read(text).ok_or_else(|| lines.malformed())?;
         }
         lines.advance();
     }
-    Ok(section)
+    let (from, path) = match (header.rename_from, header.rename_to) {
+        (Some(from), Some(to)) if from != to => (Some(from), to),
+        (None, None) => (None, header_path(first).ok_or(start)?),
+        _ => return Err(start),
+    };
+    let step = header.step.unwrap_or(Step::Modify(None));
+    let content = match literal {
+        Some(_) if is_omitted || !hunks.is_empty() => return Err(lines.malformed()),
+        Some(literal) => ContentChange::Literal(literal),
+        None if is_omitted => ContentChange::Omitted,
+        None => ContentChange::Hunks(hunks),
+    };
+    if from.is_some() && !matches!(step, Step::Modify(_)) {
+        return Err(lines.malformed());
+    }
+    Ok(Section { from, path, step, content })
+}
+
+impl<'a> Header<'a> {
+    /// Reads one line; `None` if it is unknown or malformed.
+    fn read(&mut self, line: &'a str) -> Option<()> {
+        if let Some(mode) = line.strip_prefix("new file mode ") {
+            self.step = Some(Step::Create(Mode::read(mode)?));
+        } else if let Some(mode) = line.strip_prefix("deleted file mode ") {
+            Mode::read(mode)?;
+            self.step = Some(Step::Delete);
+        } else if let Some(mode) = line.strip_prefix("new mode ") {
+            self.step = Some(Step::Modify(Some(Mode::read(mode)?)));
+        } else if let Some(name) = line.strip_prefix("rename from ") {
+            self.rename_from = Some(workspace_path(&quote::unquoted(name)?)?);
+        } else if let Some(name) = line.strip_prefix("rename to ") {
+            self.rename_to = Some(workspace_path(&quote::unquoted(name)?)?);
+        } else if let Some(ids) = line.strip_prefix("index ") {
+            let (before, after) = ids.split(' ').next()?.split_once("..")?;
+            self.ids = Some((before, after));
+        } else if !["old mode ", "similarity index ", "--- ", "+++ "].iter().any(|known| line.starts_with(known)) {
+            return None;
+        }
+        Some(())
+    }
+}
+
+/// Reads the new content, and skips the old one that may follow it.
+fn binary<'a>(ids: (&'a str, &'a str), lines: &mut Lines<'a>) -> Result<Literal<'a>, ApplyError> {
+    let (size, data) = literal(lines)?;
+    if lines.peek().is_some_and(|line| line.starts_with("literal ")) {
+        literal(lines)?;
+    }
+    Ok(Literal { before: ids.0, after: ids.1, size, data })
+}
+
+/// Reads `literal SIZE` and its lines up to an empty one.
+fn literal<'a>(lines: &mut Lines<'a>) -> Result<(usize, &'a str), ApplyError> {
+    let line = lines.peek().unwrap_or_default();
+    let size = line.strip_prefix("literal ").and_then(|size| size.trim_end_matches('\n').parse::<usize>().ok());
+    let size = size.filter(|size| *size <= MAX_CONTENT).ok_or_else(|| lines.malformed())?;
+    lines.advance();
+    let all = lines.rest;
+    let mut length = 0;
+    loop {
+        let line = lines.peek().ok_or_else(|| lines.malformed())?;
+        lines.advance();
+        if line == "\n" {
+            break;
+        }
+        length += line.len();
+    }
+    Ok((size, all.get(..length).unwrap_or_default()))
 }
 
 /// Reads the lines of one hunk, as many as its header says.
@@ -147,7 +234,11 @@ fn header_path(header: &str) -> Option<WorkspacePath> {
     if from != to {
         return None;
     }
-    let path = WorkspacePath::from_segments(from.split(|byte| *byte == b'/')).ok()?;
+    workspace_path(&from)
+}
+
+fn workspace_path(name: &[u8]) -> Option<WorkspacePath> {
+    let path = WorkspacePath::from_segments(name.split(|byte| *byte == b'/')).ok()?;
     (!path.is_root()).then_some(path)
 }
 

@@ -10,14 +10,22 @@ use crate::filesystem::entry::Kind;
 use crate::filesystem::{Filesystem, Walk};
 use crate::path::WorkspacePath;
 
+/// The paths at which two trees can differ.
+pub(super) struct Touched {
+    pub(super) scopes: Vec<WorkspacePath>,
+    /// Directories of both trees that lost their last entry.
+    pub(super) emptied: BTreeSet<WorkspacePath>,
+}
+
 /// Returns all files, links and whiteouts of the upper directories, and entries missing in a
 /// directory that an upper has. A directory of an upper may be opaque. This is determined by
 /// comparing the two trees, not from overlay attributes.
-pub(super) fn scopes(
+pub(super) fn touched(
     before: &dyn Filesystem,
     after: &dyn Filesystem,
     uppers: &[&dyn Filesystem],
-) -> Result<Vec<WorkspacePath>, FsError> {
+) -> Result<Touched, FsError> {
+    let mut emptied = BTreeSet::new();
     let mut scopes = Vec::new();
     let mut directories = BTreeSet::from([WorkspacePath::root()]);
     let mut too_deep = None;
@@ -38,13 +46,18 @@ pub(super) fn scopes(
     too_deep.map_or(Ok(()), Err)?;
     for directory in directories {
         match (names(before, &directory)?, names(after, &directory)?) {
-            (Some(before), Some(after)) => scopes.extend(before.difference(&after).cloned()),
+            (Some(before), Some(after)) => {
+                scopes.extend(before.difference(&after).cloned());
+                if after.is_empty() && !before.is_empty() && !directory.is_root() {
+                    emptied.insert(directory);
+                }
+            }
             // A directory in only one of the trees: all of it differs.
             (Some(_), None) | (None, Some(_)) => scopes.push(directory),
             (None, None) => {}
         }
     }
-    Ok(scopes)
+    Ok(Touched { scopes, emptied })
 }
 
 /// Returns `None` if the path is not a directory.

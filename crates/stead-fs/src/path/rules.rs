@@ -1,7 +1,9 @@
 //! Rules for paths that tools look up or create.
 //!
 //! An existing file may have any name: a cloned repository has long and non-ASCII names. A tool
-//! creates only names within the limits. The messages are the seed's.
+//! creates only names within the limits. Agents see the messages of the errors.
+
+use stead_core::config::Charset;
 
 use crate::limits::Limits;
 
@@ -16,8 +18,10 @@ pub enum PathError {
     ForbiddenByte,
     #[error("Path segment must be ASCII text.")]
     NotAscii,
-    #[error("Path segments must be {limit} characters or fewer.")]
-    SegmentTooLong { limit: usize },
+    #[error("Path segment must be UTF-8 text.")]
+    NotUtf8,
+    #[error("Path segments must be {limit} {} or fewer.", .charset.unit())]
+    SegmentTooLong { limit: usize, charset: Charset },
     /// Longer than the kernel accepts.
     #[error("Path segments must be {limit} bytes or fewer.")]
     NameTooLong { limit: usize },
@@ -30,7 +34,8 @@ pub enum PathError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Creation {
     depth: usize,
-    segment_chars: usize,
+    segment_bytes: usize,
+    charset: Charset,
 }
 
 /// The rules that [`WorkspacePath::parse`](super::WorkspacePath::parse) applies in addition to
@@ -47,15 +52,13 @@ impl PathRules {
         Self { creation: None, trimmed: false }
     }
 
-    /// For creating a path: ASCII, and within the limits of depth and length.
+    /// For creating a path: with the allowed characters, and within the limits of depth and length.
     pub const fn creating(limits: &Limits) -> Self {
-        Self {
-            creation: Some(Creation { depth: limits.path_depth, segment_chars: limits.segment_chars }),
-            trimmed: true,
-        }
+        let Limits { charset, path_depth: depth, segment_bytes, .. } = *limits;
+        Self { creation: Some(Creation { depth, segment_bytes, charset }), trimmed: true }
     }
 
-    /// Also drops blanks around the path and around each segment, like the seed.
+    /// Also drops blanks around the path and around each segment.
     pub const fn trimmed(self) -> Self {
         Self { trimmed: true, ..self }
     }
@@ -66,14 +69,17 @@ impl PathRules {
 
     pub(crate) fn check_segment(&self, name: &[u8]) -> Result<(), PathError> {
         let Some(creation) = self.creation else { return Ok(()) };
-        if !name.is_ascii() {
-            return Err(PathError::NotAscii);
+        match creation.charset {
+            Charset::Ascii if !name.is_ascii() => return Err(PathError::NotAscii),
+            Charset::Utf8 if std::str::from_utf8(name).is_err() => return Err(PathError::NotUtf8),
+            Charset::Ascii | Charset::Utf8 => {}
         }
         if name.iter().any(u8::is_ascii_control) {
             return Err(PathError::ForbiddenByte);
         }
-        if name.len() > creation.segment_chars {
-            return Err(PathError::SegmentTooLong { limit: creation.segment_chars });
+        if name.len() > creation.segment_bytes {
+            let (limit, charset) = (creation.segment_bytes, creation.charset);
+            return Err(PathError::SegmentTooLong { limit, charset });
         }
         Ok(())
     }

@@ -1,6 +1,10 @@
 //! Selects the files of a search.
 
+use std::ffi::OsStr;
 use std::ops::ControlFlow;
+use std::os::unix::ffi::OsStrExt;
+
+use ignore::types::Types;
 
 use super::Hidden;
 use super::gitignore::GitIgnores;
@@ -13,6 +17,8 @@ use crate::path::WorkspacePath;
 pub(super) struct Filter<'a> {
     pub(super) path: &'a WorkspacePath,
     pub(super) pattern: Option<&'a Pattern>,
+    /// Restricts the search to files of some types, by their names.
+    pub(super) types: Option<&'a Types>,
     pub(super) hidden: Hidden,
     pub(super) ignoring: Ignoring,
 }
@@ -33,7 +39,10 @@ impl Filter<'_> {
         let wants = |name: &[u8], kind: Kind| match kind {
             Kind::Directory => true,
             // `.gitignore` files are read by name, so the walk need not report them.
-            _ => self.pattern.is_none_or(|pattern| pattern.may_match_name(name)),
+            _ => {
+                self.pattern.is_none_or(|pattern| pattern.may_match_name(name))
+                    && self.types.is_none_or(|types| types.matched(OsStr::from_bytes(name), false).is_whitelist())
+            }
         };
         let walked = fs.walk_named(&start, &wants, &mut |walked| {
             let skipped = hidden == Hidden::Skipped && walked.path.name().is_some_and(is_hidden);

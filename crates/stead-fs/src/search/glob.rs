@@ -28,7 +28,13 @@ pub struct GlobFound {
 
 pub(crate) fn glob<F: Filesystem + ?Sized>(fs: &F, query: &GlobQuery) -> Result<GlobFound, FsError> {
     let pattern = Pattern::anchored(&query.pattern)?;
-    let filter = Filter { path: &query.path, pattern: Some(&pattern), hidden: query.hidden, ignoring: query.ignoring };
+    let filter = Filter {
+        path: &query.path,
+        pattern: Some(&pattern),
+        types: None,
+        hidden: query.hidden,
+        ignoring: query.ignoring,
+    };
     let mut found = GlobFound::default();
     filter.walk(fs, |walked| {
         let file = walked.kind == Kind::File || fs.stat(&walked.path).is_ok_and(|stat| stat.kind == Kind::File);

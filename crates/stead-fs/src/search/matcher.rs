@@ -13,9 +13,9 @@ use memchr::memmem::Finder;
 use regex_automata::meta::Regex;
 use regex_automata::nfa::thompson::WhichCaptures;
 use regex_automata::{Input, util::syntax};
-use regex_syntax::hir::{Class, ClassBytes, ClassBytesRange, ClassUnicode, ClassUnicodeRange, Hir, HirKind};
+use regex_syntax::hir::{Class, ClassBytes, ClassBytesRange, ClassUnicode, ClassUnicodeRange, Hir, HirKind, Look};
 
-use super::Case;
+use super::{Case, LineSpan};
 
 /// Maximum size of a compiled pattern; nested repetitions above it are refused.
 const BYTES: usize = 10 << 20;
@@ -29,6 +29,7 @@ pub(super) struct LineMatcher {
     needle: Option<Finder<'static>>,
     regex: OnceLock<Result<Regex, Unbuildable>>,
     line_terminator: Option<LineTerminator>,
+    ascii: bool,
 }
 
 /// The reason why a pattern is invalid, for the user.
@@ -42,7 +43,7 @@ impl fmt::Display for Unbuildable {
 }
 
 impl LineMatcher {
-    pub(super) fn new(pattern: &str, case: Case) -> Result<Self, Unbuildable> {
+    pub(super) fn new(pattern: &str, case: Case, span: LineSpan) -> Result<Self, Unbuildable> {
         let syntax = syntax::Config::new()
             .utf8(false)
             .case_insensitive(case == Case::Insensitive)
@@ -50,17 +51,30 @@ impl LineMatcher {
             .multi_line(true)
             .crlf(true);
         let hir = syntax::parse_with(pattern, &syntax).map_err(|error| Unbuildable(error.to_string()))?;
-        let hir = within_line(hir)?;
+        let hir = if span == LineSpan::One { within_line(hir)? } else { hir };
         // `\A` and `\z` also refer to the line, so each line is searched by itself.
         let anchored = hir.properties().look_set().contains_anchor_haystack();
-        let line_terminator = (!anchored).then(LineTerminator::crlf);
+        let line_terminator = (!anchored && span == LineSpan::One).then(LineTerminator::crlf);
+        let ascii = only_ascii(&hir);
         let needle =
             required(&hir).filter(|literal| literal.len() > 1).map(|literal| Finder::new(literal).into_owned());
-        let matcher = Self { hir, needle, regex: OnceLock::new(), line_terminator };
+        let matcher = Self { hir, needle, regex: OnceLock::new(), line_terminator, ascii };
         if matcher.needle.is_none() || pattern.len() > LATE_BYTES || pattern.contains('{') {
             matcher.regex()?;
         }
         Ok(matcher)
+    }
+
+    /// Returns true if every match is ASCII and does not depend on the characters around it. So it
+    /// matches the same lines in a text that is not UTF-8 and in the decoded one.
+    pub(super) fn is_ascii(&self) -> bool {
+        self.ascii
+    }
+
+    /// Returns true if the text has no match, also after decoding. Cheaper than a search.
+    pub(super) fn rules_out(&self, text: &[u8]) -> bool {
+        let ascii = self.needle.as_ref().filter(|needle| needle.needle().is_ascii());
+        ascii.is_some_and(|needle| needle.find(text).is_none())
     }
 
     fn regex(&self) -> Result<&Regex, Unbuildable> {
@@ -156,6 +170,23 @@ fn without_line_ends(class: Class) -> Class {
     }
 }
 
+fn only_ascii(hir: &Hir) -> bool {
+    match hir.kind() {
+        HirKind::Empty => true,
+        HirKind::Literal(literal) => literal.0.is_ascii(),
+        HirKind::Class(Class::Unicode(class)) => class.is_ascii(),
+        HirKind::Class(Class::Bytes(class)) => class.is_ascii(),
+        // A word boundary depends on the character behind it.
+        HirKind::Look(look) => {
+            let lines = [Look::Start, Look::End, Look::StartLF, Look::EndLF, Look::StartCRLF, Look::EndCRLF];
+            lines.contains(look)
+        }
+        HirKind::Repetition(repetition) => only_ascii(&repetition.sub),
+        HirKind::Capture(capture) => only_ascii(&capture.sub),
+        HirKind::Concat(parts) | HirKind::Alternation(parts) => parts.iter().all(only_ascii),
+    }
+}
+
 /// The longest literal that every match contains.
 fn required(hir: &Hir) -> Option<&[u8]> {
     match hir.kind() {
@@ -173,8 +204,12 @@ mod tests {
 
     #[test]
     fn what_every_match_holds() {
-        let needle =
-            |pattern| LineMatcher::new(pattern, Case::Sensitive).unwrap().needle.map(|found| found.needle().to_vec());
+        let needle = |pattern| {
+            LineMatcher::new(pattern, Case::Sensitive, LineSpan::One)
+                .unwrap()
+                .needle
+                .map(|found| found.needle().to_vec())
+        };
         assert_eq!(needle(r"fn\s+\w+_unchecked\b"), Some(b"_unchecked".to_vec()));
         assert_eq!(needle(r"(ab)+c|abd"), None);
         assert_eq!(needle(r"(?:longer)?ab"), Some(b"ab".to_vec()));
@@ -184,16 +219,27 @@ mod tests {
 
     #[test]
     fn a_pattern_is_built_only_for_a_line_that_may_match() {
-        let matcher = LineMatcher::new(r"needle_\d+", Case::Sensitive).unwrap();
+        let matcher = LineMatcher::new(r"needle_\d+", Case::Sensitive, LineSpan::One).unwrap();
         assert!(matcher.find_candidate_line(b"hay\nmore hay\n").unwrap().is_none());
         assert!(matcher.regex.get().is_none());
         assert_eq!(matcher.find(b"a needle_7").unwrap(), Some(Match::new(2, 10)));
     }
 
     #[test]
+    fn what_is_the_same_in_every_encoding() {
+        let ascii = |pattern| LineMatcher::new(pattern, Case::Sensitive, LineSpan::One).unwrap().is_ascii();
+        for pattern in ["needle", "^a[bc]+$", "(x|y)?z", r"[0-9]{1,3}"] {
+            assert!(ascii(pattern), "{pattern}");
+        }
+        for pattern in ["é", r"\bword", r"\w", "a.b", "[^a]", r"\d", "(?i)k"] {
+            assert!(!ascii(pattern), "{pattern}");
+        }
+    }
+
+    #[test]
     fn what_cannot_be_built_is_refused_before_the_search() {
         for pattern in [r"\w{1000}{1000}", "abc[", "a\nb", r"ab\r", r"[\n]"] {
-            assert!(LineMatcher::new(pattern, Case::Sensitive).is_err(), "{pattern:?}");
+            assert!(LineMatcher::new(pattern, Case::Sensitive, LineSpan::One).is_err(), "{pattern:?}");
         }
     }
 }

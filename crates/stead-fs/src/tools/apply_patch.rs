@@ -12,7 +12,8 @@ use serde_json::json;
 
 use super::arguments::Arguments;
 use super::edit::{check_text, editable, too_large};
-use super::{Done, ToolError, target};
+use super::{Done, ToolError, counted, target};
+use crate::budget::Budget;
 use crate::error::FsError;
 use crate::filesystem::change::Change;
 use crate::filesystem::{Filesystem, Recursion, WriteMode};
@@ -54,11 +55,17 @@ pub(super) fn apply_patch(
         }
         done.push(step);
     }
-    let shown: Vec<String> = steps.iter().map(Step::shown).collect();
-    let files: Vec<_> =
-        steps.iter().map(|step| json!({"path": step.path().to_string(), "change": step.kind()})).collect();
-    let message = format!("Success. Updated the following files:\n{}", shown.join("\n"));
-    Ok(Done { result: json!({"files": files}), message, changes })
+    let file = |step: &Step| json!({"path": step.path().to_string(), "change": step.kind()});
+    let files = Budget::new(limits).entries(steps.iter().map(file));
+    let shown: Vec<String> = steps[..files.len()].iter().map(Step::shown).collect();
+    let mut message = format!("Success. Updated the following files:\n{}", shown.join("\n"));
+    let more = steps.len() - files.len();
+    let mut result = json!({"files": files});
+    if more > 0 {
+        result["truncated"] = true.into();
+        message.push_str(&format!("\nand {}", counted(more, "more file", "more files")));
+    }
+    Ok(Done { result, message, changes })
 }
 
 /// Computes the result for every file, or an error. A patch names a file once, so the order does
@@ -70,6 +77,9 @@ fn plan(fs: &dyn Filesystem, operations: Vec<Operation<'_>>, limits: &Limits) ->
         let step = match operation {
             Operation::Add { content, .. } => {
                 vacant(fs, &path, limits)?;
+                if content.len() as u64 > limits.edit_bytes {
+                    return Err(too_large(limits));
+                }
                 Step::Add { path, content: Bytes::from(content) }
             }
             Operation::Delete { .. } => {
@@ -79,8 +89,9 @@ fn plan(fs: &dyn Filesystem, operations: Vec<Operation<'_>>, limits: &Limits) ->
             Operation::Update { moved, hunks, .. } => {
                 // Resolve links, so that two names of one file count as one.
                 let path = fs.resolve(&path)?;
-                let before = editable(fs, &path, None, limits).map_err(|error| about(&path, error))?;
-                let content = Bytes::from(hunk::apply(&before, &hunks).map_err(|fault| about(&path, fault))?);
+                let known = editable(fs, &path, None, limits).map_err(|error| about(&path, error))?;
+                let patched = hunk::apply(&known.text, &hunks).and_then(|text| known.encode(text, limits));
+                let (before, content) = (known.raw, patched.map_err(|fault| about(&path, fault))?);
                 match moved.map(|moved| file(fs, moved)).transpose()?.filter(|to| *to != path) {
                     Some(to) => {
                         vacant(fs, &to, limits)?;
@@ -90,9 +101,6 @@ fn plan(fs: &dyn Filesystem, operations: Vec<Operation<'_>>, limits: &Limits) ->
                 }
             }
         };
-        if step.content().is_some_and(|content| content.len() as u64 > limits.edit_bytes) {
-            return Err(too_large(limits));
-        }
         let twice = |known: &Step| known.names().any(|name| step.names().any(|other| meet(name, other)));
         if steps.iter().any(twice) {
             return Err(ToolError::invalid(format!("The patch names {} more than once.", step.path())));
@@ -123,7 +131,7 @@ fn held(fs: &dyn Filesystem, path: &WorkspacePath, limits: &Limits) -> Result<By
 
 fn vacant(fs: &dyn Filesystem, path: &WorkspacePath, limits: &Limits) -> Result<(), ToolError> {
     match fs.stat_entry(path) {
-        Err(FsError::NotFound { .. }) => target::check_new(fs, path, limits),
+        Err(FsError::NotFound { .. } | FsError::Path(_)) => target::check_new(fs, path, limits),
         Err(error) => Err(error.into()),
         Ok(_) => Err(ToolError::new("exists", format!("{path} exists already; update it instead."))),
     }
@@ -148,13 +156,6 @@ impl Step {
             _ => None,
         };
         from.into_iter().chain([self.path()])
-    }
-
-    fn content(&self) -> Option<&Bytes> {
-        match self {
-            Self::Add { content, .. } | Self::Update { content, .. } | Self::Move { content, .. } => Some(content),
-            Self::Delete { .. } => None,
-        }
     }
 
     const fn kind(&self) -> &'static str {

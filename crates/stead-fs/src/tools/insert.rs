@@ -4,11 +4,11 @@
 //! It inserts whole lines: a missing line end is added in the file's own form. Every other byte is
 //! unchanged.
 
-use bytes::Bytes;
 use serde_json::json;
 
 use super::arguments::Arguments;
-use super::edit::{check_text, editable, too_large};
+use super::edit::{check_text, editable};
+use super::forms::str_replace::{check_exists, snippet};
 use super::{Done, ToolError, target};
 use crate::filesystem::change::Change;
 use crate::filesystem::{Filesystem, WriteMode};
@@ -24,28 +24,36 @@ pub(super) fn insert(
     let line = arguments.integer("insert_line")?.ok_or_else(|| ToolError::invalid("insert_line is required."))?;
     let text = arguments.required_text("insert_text")?;
     check_text("insert_text", text, limits)?;
-    let content = editable(fs, &path, arguments.if_match()?, limits)?;
-    let inserted = Bytes::from(put(&content, line, text)?);
-    if inserted.len() as u64 > limits.edit_bytes {
-        return Err(too_large(limits));
-    }
+    check_exists(fs, arguments)?;
+    let file = editable(fs, &path, arguments.if_match()?, limits)?;
+    let text_after = put(&file.text, line, text)?;
+    let inserted = file.encode(text_after.clone(), limits)?;
     let written = fs.write_bytes(&path, inserted.clone(), WriteMode::Overwrite, now_millis)?;
     let message = format!("Inserted after line {line} of {path}.");
-    let result = json!({"path": path.to_string(), "replacements": 1, "hash": written.hash.to_string()});
+    let after = usize::try_from(line).unwrap_or_default();
+    let more = text.trim_end_matches('\n').matches('\n').count();
+    let result = json!({
+        "path": path.to_string(),
+        "replacements": 1,
+        "hash": written.hash.to_string(),
+        "encoding": file.encoding.as_str(),
+        "snippet": snippet(&text_after, after, more, limits),
+    });
     Ok(Done { result, message, changes: vec![Change::Wrote { path: written.path, content: inserted }] })
 }
 
 fn put(content: &[u8], line: i64, text: &str) -> Result<Vec<u8>, ToolError> {
-    let ends: Vec<usize> = memchr::memchr_iter(b'\n', content).map(|at| at + 1).collect();
-    let open = ends.last().copied().unwrap_or(0) < content.len();
-    let lines = ends.len() + usize::from(open);
+    let open = !content.is_empty() && !content.ends_with(b"\n");
+    let lines = memchr::memchr_iter(b'\n', content).count() + usize::from(open);
     let after = usize::try_from(line).ok().filter(|line| *line <= lines);
     let Some(after) = after else {
-        return Err(ToolError::invalid(format!("insert_line must be between 0 and {lines}, the number of lines.")));
+        return Err(ToolError::invalid(format!(
+            "Invalid `insert_line` parameter: {line}. It should be within the range of lines of the file: [0, {lines}]"
+        )));
     };
     let at = match after {
         0 => 0,
-        after => ends.get(after - 1).copied().unwrap_or(content.len()),
+        after => memchr::memchr_iter(b'\n', content).nth(after - 1).map_or(content.len(), |at| at + 1),
     };
     let end: &[u8] = if memchr::memmem::find(content, b"\r\n").is_some() { b"\r\n" } else { b"\n" };
     // If the last line has no end, text inserted after it needs one before it and none after it.
@@ -81,7 +89,7 @@ mod tests {
     fn no_line_that_is_not_there() {
         for line in [-1, 3, i64::MAX] {
             let error = put(b"a\nb\n", line, "x").unwrap_err();
-            assert_eq!(error.message, "insert_line must be between 0 and 2, the number of lines.");
+            assert!(error.message.ends_with("within the range of lines of the file: [0, 2]"), "{}", error.message);
         }
     }
 }

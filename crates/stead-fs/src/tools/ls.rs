@@ -3,35 +3,50 @@
 use serde_json::{Map, Value, json};
 
 use super::arguments::Arguments;
+use super::forms::tree::tree;
 use super::timestamp::rfc3339;
-use super::{Done, ToolError, counted, target};
+use super::{Done, ToolError, counted, next_call, range, target};
+use crate::budget::Budget;
 use crate::error::FsError;
 use crate::filesystem::Filesystem;
 use crate::filesystem::entry::{Entry, Kind};
 use crate::limits::Limits;
 
 pub(super) fn ls(fs: &dyn Filesystem, arguments: &Arguments<'_>, limits: &Limits) -> Result<Done, ToolError> {
+    if arguments.has("depth") {
+        arguments.only("depth", &["path", "file_path", "depth", "hidden", "exclude"])?;
+        return tree(fs, arguments, limits);
+    }
     let path = target::directory(fs, arguments)?;
-    let listing = fs.list(&path, limits.list_entries).map_err(|error| match error {
+    let (offset, limit) = (arguments.offset()?, arguments.limit(limits.list_entries)?);
+    let listing = fs.list(&path, offset.saturating_add(limit)).map_err(|error| match error {
         FsError::NotFound { .. } => ToolError::new("not_found", format!("Directory does not exist: {path}")),
         FsError::NotDirectory { path: at } if at == path => {
-            ToolError::new("not_directory", "Cannot list a file path; provide a directory.")
+            ToolError::new("not_directory", "Cannot list a file path; provide a directory.").at(&path)
         }
         other => other.into(),
     })?;
-    let directories = listing.entries.iter().filter(|entry| entry.stat.kind == Kind::Directory).count();
-    let files = listing.entries.len() - directories;
+    let entries = listing.entries.get(offset..).unwrap_or_default();
+    let shown = Budget::new(limits).entries(entries.iter().map(shown));
+    let entries = &entries[..shown.len()];
+    let directories = entries.iter().filter(|entry| entry.stat.kind == Kind::Directory).count();
+    let files = entries.len() - directories;
     let mut message = format!(
         "Listed directory {path} ({}, {}).",
         counted(directories, "subdir", "subdirs"),
         counted(files, "file", "files")
     );
     let mut result = Map::new();
-    result.insert("entries".to_owned(), listing.entries.iter().map(shown).collect());
-    if listing.entries.len() < listing.total {
-        result.insert("truncated".to_owned(), Value::Bool(true));
+    let end = offset.saturating_add(shown.len());
+    result.insert("entries".to_owned(), shown.into());
+    if entries.len() < listing.total {
         result.insert("total".to_owned(), listing.total.into());
-        message.push_str(&format!(" Only the first {} of {} entries are shown.", listing.entries.len(), listing.total));
+        message.push_str(&format!(" Of {} entries, {} are shown.", listing.total, range(offset, end)));
+    }
+    if !entries.is_empty() && end < listing.total {
+        result.insert("truncated".to_owned(), Value::Bool(true));
+        result.insert("next".to_owned(), json!({"offset": end}));
+        message.push_str(&next_call("ls", end));
     }
     Ok(Done { result: result.into(), message, changes: Vec::new() })
 }

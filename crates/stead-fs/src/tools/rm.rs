@@ -6,7 +6,6 @@ use super::arguments::Arguments;
 use super::{Done, ToolError, target};
 use crate::error::FsError;
 use crate::filesystem::change::Change;
-use crate::filesystem::entry::Kind;
 use crate::filesystem::{Filesystem, Recursion};
 
 pub(super) fn rm(fs: &mut dyn Filesystem, arguments: &Arguments<'_>) -> Result<Done, ToolError> {
@@ -15,15 +14,11 @@ pub(super) fn rm(fs: &mut dyn Filesystem, arguments: &Arguments<'_>) -> Result<D
     if path.is_root() {
         return Err(ToolError::invalid("path must reference a file or directory."));
     }
-    if let Some(expected) = arguments.if_match()? {
-        if fs.stat_entry(&path).is_ok_and(|stat| stat.kind == Kind::Directory) {
-            return Err(ToolError::invalid("if_match is about a file; the path is a directory."));
-        }
-        target::check_match(fs, &path, Some(expected))?;
-    }
+    path.check_storable()?;
+    target::check_entry_match(fs, &path, arguments.if_match()?)?;
     let removed = fs.delete(&path, Recursion::Recursive).map_err(|error| match error {
         FsError::NotFound { .. } | FsError::NotDirectory { .. } => {
-            ToolError::new("not_found", "No files matched the provided path.")
+            ToolError::new("not_found", "No files matched the provided path.").at(&path)
         }
         other => other.into(),
     })?;

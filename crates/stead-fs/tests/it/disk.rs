@@ -8,7 +8,7 @@ use std::path::Path;
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::json;
-use stead_fs::tools::FileTool::{Edit, Glob, Grep, Ls, Read, Rm, Write};
+use stead_fs::tools::FileTool::{Copy, Edit, Glob, Grep, Ls, Move, Read, Rm, Stat, Write};
 use stead_fs::{DiskFs, DiskSnapshot, Durability, Filesystem, FsError, Kind, Recursion, WorkspacePath, WriteMode};
 
 use crate::harness::{NOW, call, err, fill, ok, path};
@@ -49,6 +49,7 @@ fn special_files_are_listed_and_removed_but_never_opened() {
     let _listener = UnixListener::bind(root.join("socket")).unwrap();
     fill(&mut fs, &[("text", "needle")]);
     for name in ["fifo", "socket"] {
+        assert_eq!(call(&mut fs, Stat, &json!({"path": name})).message, format!("{name} is a special file."));
         // Opening a FIFO without a writer would block.
         assert_eq!(err(&mut fs, Read, &json!({"path": name})).code, "special_file");
         assert_eq!(
@@ -281,10 +282,51 @@ fn leftovers_of_dead_writers_are_swept_and_nothing_else() {
     fill(&mut fs, &[("d/.stead-4194305-0.tmp", "x"), (".stead-4194305-12.tmp", "x"), (&living, "x")]);
     fill(&mut fs, &[("d/.stead-4194305.tmp", "x"), ("d/.stead-a-1.tmp", "x"), ("d/stead-4194305-1.tmp", "x")]);
     fs.mkdir(&path(".stead-4194305-1.tmp"), NOW).unwrap();
-    assert_eq!(fs.sweep().unwrap(), 2);
+    fs.write(&path(".stead-4194305-1.tmp/a"), "x", WriteMode::Create, NOW).unwrap();
+    assert_eq!(fs.sweep().unwrap(), 4);
     assert_eq!(fs.list(&path("d"), 9).unwrap().total, 4);
-    assert_eq!(fs.list(&path("/"), 9).unwrap().total, 2);
+    assert_eq!(fs.list(&path("/"), 9).unwrap().total, 1);
     assert_eq!(fs.sweep().unwrap(), 0);
+}
+
+#[test]
+fn a_copy_of_a_directory_is_whole_or_absent() {
+    let (host, mut fs) = rooted();
+    let root = host.path().join("root");
+    fill(&mut fs, &[("d/a", "x"), ("d/sub/b", "y"), ("e/keep", "z")]);
+    let mode = |name: &str, mode| std::fs::set_permissions(root.join(name), PermissionsExt::from_mode(mode)).unwrap();
+    mode("d/a", 0o640);
+    mode("d/sub", 0o500);
+    mode("d", 0o555);
+    // A killed copier left this directory.
+    fs.write(&path("e/.stead-4194305-1.tmp/half"), "x", WriteMode::Create, NOW).unwrap();
+    ok(&mut fs, Copy, &json!({"source": "d", "destination": "e/d"}));
+    let bits = |name: &str| std::fs::metadata(root.join(name)).unwrap().mode() & 0o7777;
+    assert_eq!((bits("e/d"), bits("e/d/a"), bits("e/d/sub"), bits("e/d/sub/b")), (0o555, 0o640, 0o500, 0o644));
+    let names = fs.list(&path("e"), 9).unwrap().entries;
+    assert_eq!(names.iter().map(|entry| entry.path.to_string()).collect::<Vec<_>>(), ["e/d", "e/keep"]);
+
+    mode("d", 0o755);
+    make_fifo(&root.join("d/fifo"));
+    let error = err(&mut fs, Copy, &json!({"source": "d", "destination": "new/f"}));
+    assert_eq!(error.code, "special_file");
+    assert!(!root.join("new").exists());
+    // A rename takes a special file along.
+    ok(&mut fs, Move, &json!({"source": "d", "destination": "new/f"}));
+    assert_eq!(ok(&mut fs, Stat, &json!({"path": "new/f/fifo"}))["kind"], "special");
+}
+
+#[test]
+fn a_copy_tries_another_temporary_name_if_one_is_taken() {
+    let (host, mut fs) = rooted();
+    fill(&mut fs, &[("d/a", "x"), ("e/keep", "z")]);
+    // The names that this process uses first, as left by a process of the same number.
+    for number in 0..500 {
+        let name = format!("root/e/.stead-{}-{number}.tmp", std::process::id());
+        std::fs::create_dir(host.path().join(name)).unwrap();
+    }
+    ok(&mut fs, Copy, &json!({"source": "d", "destination": "e/d"}));
+    assert_eq!(fs.read_bytes(&path("e/d/a")).unwrap(), "x".as_bytes());
 }
 
 #[test]
@@ -376,4 +418,16 @@ fn zeros_become_holes_and_holes_are_exported_as_such() {
     assert!(done.unwrap().success());
     assert_eq!(std::fs::read(unpacked.path().join("d/sparse")).unwrap(), content);
     assert_eq!(std::fs::read(unpacked.path().join("dense")).unwrap(), vec![1; 1 << 20]);
+}
+
+#[test]
+fn an_append_to_a_file_of_holes_is_refused_without_reading_them() {
+    let place = tempfile::tempdir().unwrap();
+    for (name, size) in [("small", 1 << 20), ("huge", 1 << 40)] {
+        std::fs::File::create(place.path().join(name)).unwrap().set_len(size).unwrap();
+    }
+    let mut fs = DiskFs::open(place.path()).unwrap();
+    let mut append = |name: &str| fs.write(&name.parse().unwrap(), "x", WriteMode::Append, 0);
+    assert_eq!(append("small").unwrap().bytes, 1);
+    assert!(matches!(append("huge").unwrap_err(), FsError::TooLarge { size, .. } if size == 1 << 40));
 }

@@ -61,20 +61,20 @@ fn holes_are_neither_read_nor_written() {
 
     // A comparison skips the holes too, and finds one byte in the middle of them.
     assert_eq!(mirror(&from, &mut to, NOW).unwrap(), []);
-    assert_eq!(patch::between(&to, &from).unwrap().changed, []);
+    assert_eq!(patch::between(&to, &from, &patch::Options::default()).unwrap().changed, []);
     file.write_all_at(b"x", TERABYTE / 2).unwrap();
-    let compared = patch::between(&to, &from).unwrap();
+    let compared = patch::between(&to, &from, &patch::Options::default()).unwrap();
     assert_eq!((&compared.changed, &compared.unshown), (&vec![path("big")], &vec![path("big")]));
     assert!(compared.contents.is_empty(), "it has no hash");
     assert_eq!(mirror(&from, &mut to, NOW).unwrap(), [path("big")]);
-    assert_eq!(patch::between(&to, &from).unwrap().changed, []);
+    assert_eq!(patch::between(&to, &from, &patch::Options::default()).unwrap().changed, []);
 
     let mut tar = tempfile::tempfile().unwrap();
     archive::export_tar(&from, &WorkspacePath::root(), &mut tar).unwrap();
     let unpacked = tempfile::tempdir().unwrap();
     let mut tree = DiskFs::open(unpacked.path()).unwrap();
     archive::unpack_tree(tar, &mut tree).unwrap();
-    assert_eq!(patch::between(&from, &tree).unwrap().changed, []);
+    assert_eq!(patch::between(&from, &tree, &patch::Options::default()).unwrap().changed, []);
     assert!(fs::metadata(unpacked.path().join("big")).unwrap().blocks() * 512 < 1 << 20);
 
     // In memory, zeros use space.

@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use stead_fs::{ContentHash, DiskFs, Filesystem, MemoryFs, Permission, Recursion, WriteMode, patch};
+use stead_fs::{DiskFs, Filesystem, MemoryFs, Permission, Recursion, WriteMode, patch};
 
 use crate::harness::{NOW, fill, path};
 
@@ -13,7 +13,7 @@ fn check(before: impl Fn(&mut dyn Filesystem), change: impl Fn(&mut dyn Filesyst
     before(&mut first);
     before(&mut second);
     change(&mut second);
-    let patch = patch::between(&first, &second).unwrap();
+    let patch = patch::between(&first, &second, &patch::Options::default()).unwrap();
     if patch.unshown.is_empty() && !patch.text.is_empty() {
         applies(&before, &second, &patch.text);
         let mut git = Command::new("git")
@@ -185,28 +185,228 @@ fn everything_a_patch_can_say() {
     );
 }
 
-#[test]
-fn binary_files_are_named() {
-    let patch = check(
-        |fs| fill(fs, &[("f", "text\n")]),
-        |fs| drop(fs.write_bytes(&path("b"), vec![0, 1, 2].into(), WriteMode::Create, NOW).unwrap()),
-    );
-    assert_eq!(patch.unshown, [path("b")]);
-    let contents = &patch.contents[&path("b")];
-    assert_eq!((contents.before, contents.after), (None, Some(ContentHash::of(&[0, 1, 2]))));
-    assert!(patch.text.contains("Binary files /dev/null and b/b differ\n"));
+fn put(fs: &mut dyn Filesystem, name: &str, bytes: &[u8]) {
+    fs.write_bytes(&path(name), bytes.to_vec().into(), WriteMode::Overwrite, NOW).unwrap();
 }
 
 #[test]
-fn a_repositorys_own_files_are_no_part_of_a_patch() {
+fn binary_files_are_git_binary_patches() {
+    let patch = check(
+        |fs| {
+            put(fs, "gone", b"\0\x01");
+            put(fs, "changed", b"text\n");
+            put(fs, "latin", b"caf\xe9\n");
+            put(fs, "same", b"\0same");
+        },
+        |fs| {
+            put(fs, "new", &[0, 1, 2]);
+            put(fs, "changed", &[0xff; 5_000]);
+            put(fs, "latin", b"caf\xe9s\n");
+            fs.delete(&path("gone"), Recursion::EmptyOnly).unwrap();
+            fs.set_permission(&path("changed"), Permission::Executable, NOW).unwrap();
+            fs.symlink(&path("link"), b"odd \xff", NOW).unwrap();
+        },
+    );
+    assert_eq!((patch.unshown.len(), patch.text.matches("GIT binary patch\n").count()), (0, 5), "{}", patch.text);
+    let stat = " changed | Bin 5 -> 5000 bytes\n gone    | Bin 2 -> 0 bytes\n latin   | Bin 5 -> 6 bytes\n link    | \
+                Bin 0 -> 5 bytes\n new     | Bin 0 -> 3 bytes\n 5 files changed, 0 insertions(+), 0 deletions(-)\n";
+    assert_eq!(patch.stat(), stat);
+}
+
+#[test]
+fn renames_are_found_by_content() {
+    let text: String = (1..=20).map(|line| format!("line {line}\n")).collect();
+    let patch = check(
+        |fs| {
+            fill(fs, &[("old/exact", &text), ("old/similar", &text.replace("line", "row")), ("other", "something\n")]);
+            put(fs, "b", &[0; 100]);
+        },
+        |fs| {
+            for (from, to) in [("old/exact", "new place/exact"), ("old/similar", "similar\tnew"), ("b", "old")] {
+                fs.rename(&path(from), &path("moved"), NOW).unwrap();
+                if from == "old/similar" {
+                    fs.delete(&path("old"), Recursion::EmptyOnly).unwrap();
+                }
+                fs.rename(&path("moved"), &path(to), NOW).unwrap();
+            }
+            fill(fs, &[("similar\tnew", &text.replace("line", "row").replace("row 7\n", "row seven\n"))]);
+            fs.set_permission(&path("old"), Permission::Executable, NOW).unwrap();
+        },
+    );
+    let text = &patch.text;
+    assert!(text.contains("similarity index 100%\nrename from old/exact\nrename to new place/exact\n"), "{text}");
+    assert!(text.contains("rename from old/similar\nrename to \"similar\\tnew\"\n"), "{text}");
+    assert!(text.contains("old mode 100644\nnew mode 100755\nsimilarity index 100%\nrename from b\n"), "{text}");
+    let kinds: Vec<_> = patch.files.iter().map(|file| (file.path.to_string(), file.kind)).collect();
+    let renamed = |path: &str| (path.to_owned(), patch::ChangeKind::Renamed);
+    assert_eq!(kinds, [renamed("new place/exact"), renamed("old"), renamed("similar\tnew")]);
+    assert!(patch.stat().contains(" | 2 +-\n"), "{}", patch.stat());
+}
+
+#[test]
+fn what_no_patch_can_carry_is_reported() {
+    let compare = |before: &dyn Fn(&mut dyn Filesystem), after: &dyn Fn(&mut dyn Filesystem)| {
+        let (mut old, mut new) = (MemoryFs::new(), MemoryFs::new());
+        before(&mut old);
+        before(&mut new);
+        after(&mut new);
+        patch::between(&old, &new, &patch::Options::default()).unwrap()
+    };
+    let patch = compare(
+        &|fs| {
+            fill(fs, &[("emptied/f", "x"), ("kept/f", "x")]);
+            fs.mkdir(&path("gone"), NOW).unwrap();
+            fs.mkdir(&path("stays"), NOW).unwrap();
+        },
+        &|fs| {
+            fs.delete(&path("emptied/f"), Recursion::EmptyOnly).unwrap();
+            fs.delete(&path("gone"), Recursion::EmptyOnly).unwrap();
+            fs.mkdir(&path("new/deep"), NOW).unwrap();
+            fill(fs, &[("GIT~1/x", "x"), ("ok", "x")]);
+        },
+    );
+    let omitted: Vec<_> = patch.omitted.iter().map(|one| (one.path.to_string(), one.reason)).collect();
+    let expected = [
+        ("GIT~1/x", patch::OmittedReason::RefusedName),
+        ("emptied", patch::OmittedReason::EmptyDirectory),
+        ("gone", patch::OmittedReason::RemovedDirectory),
+        ("new/deep", patch::OmittedReason::EmptyDirectory),
+    ];
+    assert_eq!(omitted, expected.map(|(path, reason)| (path.to_owned(), reason)));
+    assert_eq!(patch.changed, [path("emptied/f"), path("ok")]);
+    assert!(patch.annotated().starts_with("# not in this patch: GIT~1/x (name that git refuses)\n"));
+}
+
+#[test]
+fn a_patch_has_a_limited_size() {
+    let (old, mut new) = (MemoryFs::new(), MemoryFs::new());
+    fill(&mut new, &[("a", &"a\n".repeat(1_000)), ("b", &"b\n".repeat(100))]);
+    let options = patch::Options { most_bytes: 1_000, ..patch::Options::default() };
+    // A removal needs no content.
+    let removal = patch::between(&new, &old, &options).unwrap();
+    assert_eq!((removal.unshown.len(), removal.text.matches("GIT binary patch").count()), (0, 1), "{}", removal.text);
+    let mut emptied = new.clone();
+    apply(&mut emptied, &removal.text).unwrap();
+    assert_eq!(emptied.tree_hash().unwrap(), old.tree_hash().unwrap());
+    let patch = patch::between(&old, &new, &options).unwrap();
+    assert_eq!((&patch.unshown[..], patch.changed.len()), (&[path("a")][..], 2));
+    assert!(patch.contents[&path("a")].after.is_some() && patch.text.contains("+b\n"), "{}", patch.text);
+    assert!(patch.annotated().starts_with("# not in this patch: a (too large)\ndiff --git a/b b/b\n"));
+    apply(&mut MemoryFs::new(), &patch.annotated()).unwrap();
+}
+
+#[test]
+fn a_large_file_can_be_renamed_and_removed() {
+    let large = vec![7; 9 << 20];
+    let patch = check(
+        |fs| {
+            put(fs, "gone", &[&large[..], b"gone"].concat());
+            put(fs, "moved", &large);
+        },
+        |fs| {
+            fs.delete(&path("gone"), Recursion::EmptyOnly).unwrap();
+            fs.rename(&path("moved"), &path("new"), NOW).unwrap();
+        },
+    );
+    assert_eq!((patch.unshown.len(), patch.text.len() < 1_000), (0, true), "{}", patch.text);
+}
+
+/// An index with these paths, as git writes it.
+fn index(paths: &[&str]) -> Vec<u8> {
+    let mut bytes = [b"DIRC\0\0\0\x02", &u32::try_from(paths.len()).unwrap().to_be_bytes()[..]].concat();
+    for name in paths {
+        let entry = [&[0; 62], name.as_bytes()].concat();
+        bytes.extend_from_slice(&entry);
+        bytes.extend(vec![0; 8 - entry.len() % 8]);
+    }
+    bytes.extend([0; 20]);
+    bytes
+}
+
+#[test]
+fn f13_ignored_files_are_left_out_of_a_repository() {
+    let mut old = MemoryFs::new();
+    fill(&mut old, &[(".gitignore", "*.log\n/target/\n!keep.log\n"), ("tracked.log", "1\n"), ("untracked.log", "1\n")]);
+    fill(&mut old, &[(".git/info/exclude", "private\n"), ("sub/.gitignore", "!*.log\ndeep\n")]);
+    put(&mut old, ".git/index", &index(&[".gitignore", "tracked.log"]));
+    let mut new = old.clone();
+    fill(&mut new, &[("tracked.log", "2\n"), ("untracked.log", "2\n"), ("new.log", "x"), ("keep.log", "x")]);
+    fill(&mut new, &[("target/debug/x", "x"), ("target/keep.log", "x"), ("private", "x"), ("sub/a.log", "x")]);
+    fill(&mut new, &[("sub/deep/b", "x"), ("src/target/x", "x")]);
+    new.mkdir(&path("target/empty"), NOW).unwrap();
+    let compare = |ignored| {
+        let options = patch::Options { ignored, ..patch::Options::default() };
+        patch::between(&old, &new, &options).unwrap()
+    };
+    let patch = compare(patch::IgnoredFiles::LeftOutOfRepositories);
+    let shown = ["keep.log", "src/target/x", "sub/a.log", "tracked.log"].map(path);
+    assert_eq!((&patch.changed[..], patch.ignored, patch.omitted.len()), (&shown[..], 6, 0));
+    assert_eq!(compare(patch::IgnoredFiles::LeftOut), patch);
+    let all = compare(patch::IgnoredFiles::Included);
+    assert_eq!((all.changed.len(), all.ignored), (10, 0));
+    // Without an index every file of the first tree counts as tracked.
+    old.delete(&path(".git/index"), Recursion::EmptyOnly).unwrap();
+    new.delete(&path(".git/index"), Recursion::EmptyOnly).unwrap();
+    let compare = |ignored| {
+        let options = patch::Options { ignored, ..patch::Options::default() };
+        patch::between(&old, &new, &options).unwrap()
+    };
+    assert!(compare(patch::IgnoredFiles::LeftOut).changed.contains(&path("untracked.log")));
+}
+
+#[test]
+fn hostile_sections_change_nothing() {
+    let plain = |fs: &mut dyn Filesystem| fill(fs, &[("a", "one\n"), ("d/b", "x\n"), (".git/config", "x\n")]);
+    let zeros = "0".repeat(40);
+    let binary = |literal: &str| format!("diff --git a/n b/n\nnew file mode 100644\nindex {zeros}..{literal}");
+    let moved = |from: &str, to: &str| {
+        format!("diff --git a/x b/y\nsimilarity index 100%\nrename from {from}\nrename to {to}\n")
+    };
+    for (text, why) in [
+        (moved("missing", "n"), "missing does not exist"),
+        (moved("d/b", "d/b/c/d"), ""),
+        (moved("d", "e"), "d is neither"),
+        (moved("d/b", "../n"), "cannot be read"),
+        (moved("../a", "n"), "cannot be read"),
+        (moved("d/b", "d/b"), "cannot be read"),
+        ("diff --git a/x b/y\nrename from d/b\n".to_owned(), "cannot be read"),
+        ("diff --git a/x b/y\nnew mode 120000\nrename from d/b\nrename to e\n".to_owned(), "d/b is neither"),
+        ("diff --git a/x b/y\nnew mode 104755\nrename from d/b\nrename to e\n".to_owned(), "cannot be read"),
+        (binary(&format!("{zeros}\nGIT binary patch\nliteral 99999999999\nA00000\n\n")), "cannot be read"),
+        (binary(&format!("{zeros}\nGIT binary patch\ndelta 3\nA00000\n\n")), "cannot be read"),
+        (binary(&format!("{zeros}\nGIT binary patch\nliteral 3\nA00000\n")), "cannot be read"),
+        (binary(&format!("{}\nGIT binary patch\nliteral 3\nA00000\n\n", "1".repeat(40))), "n is not what"),
+        ("diff --git a/n b/n\nnew file mode 100644\nGIT binary patch\nliteral 0\n\n".to_owned(), "cannot be read"),
+    ] {
+        if !why.is_empty() {
+            refuses(plain, &format!("{CHANGE}{text}"), why);
+        }
+    }
+}
+
+#[test]
+fn the_workspaces_repository_is_no_part_of_a_patch_and_others_are_reported() {
     let (old, new) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let (mut before, mut after) = (DiskFs::open(old.path()).unwrap(), DiskFs::open(new.path()).unwrap());
     fill(&mut before, &[(".git/config", "[core]\n"), ("sub/.git/HEAD", "x\n"), ("a", "1\n")]);
     fill(&mut after, &[(".git/hooks/h", "#!/bin/sh\n"), ("sub/.GIT/index", "i"), (".gitignore", "x\n"), ("a", "1\n")]);
     fill(&mut after, &[("x.git/y", "y\n")]);
-    let patch = patch::between(&before, &after).unwrap();
+    let patch = patch::between(&before, &after, &patch::Options::default()).unwrap();
     assert_eq!(patch.changed, [path(".gitignore"), path("x.git/y")]);
-    let written = patch::between_written(&before, &after, &[&after]).unwrap();
+    let omitted: Vec<_> = patch.omitted.iter().map(|one| (one.path.to_string(), one.reason)).collect();
+    let repository = |path: &str| (path.to_owned(), patch::OmittedReason::Repository);
+    assert_eq!(omitted, [repository("sub/.GIT"), repository("sub/.git")]);
+    assert!(patch.annotated().starts_with("# not in this patch: sub/.GIT (nested repository)\n"));
+    before.mkdir(&path("emptied/inner"), NOW).unwrap();
+    after.mkdir(&path("emptied"), NOW).unwrap();
+    after.mkdir(&path(".git/emptied"), NOW).unwrap();
+    fill(&mut before, &[(".git/emptied/x", "x")]);
+    let written = patch::between_written(&before, &after, &[&after], &patch::Options::default()).unwrap();
+    let whole = patch::between(&before, &after, &patch::Options::default()).unwrap();
+    let paths = |patch: &patch::Patch| patch.omitted.iter().map(|one| one.path.clone()).collect::<Vec<_>>();
+    let expected = ["emptied", "emptied/inner", "sub/.GIT", "sub/.git"].map(path);
+    assert_eq!(paths(&written), expected);
+    assert_eq!(paths(&whole), paths(&written));
     assert!(
         !written.changed.iter().any(|path| path.to_string().contains(".git/") && !path.to_string().contains("x.git"))
     );

@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use stead_fs::archive::{ArchiveFormat, ArchiveLimits, export_tar, unpack};
 use stead_fs::tools::{FileTool, ToolError};
 use stead_fs::{
-    Case, Change, Filesystem, FsError, GlobQuery, GrepQuery, Hidden, Ignoring, MemoryFs, Permission, Recursion,
-    WorkspacePath, WriteMode,
+    Case, Change, Filesystem, FsError, GlobQuery, GrepMode, GrepQuery, Hidden, Ignoring, LineSpan, MemoryFs,
+    Permission, Recursion, WorkspacePath, WriteMode,
 };
 
 use crate::harness::{NOW, call, disk, path};
@@ -68,7 +68,7 @@ fn operation() -> impl Strategy<Value = Operation> {
 
 /// Runs an operation and returns its result in a form that is the same on every backend.
 fn run(fs: &mut dyn Filesystem, operation: &Operation) -> Result<String, &'static str> {
-    let code = |error: FsError| error.code();
+    let code = |error: FsError| error.code().as_str();
     match operation {
         Operation::Write(path, text, mode) => {
             let written = fs.write(path, text, *mode, NOW).map_err(code)?;
@@ -99,7 +99,7 @@ fn look(fs: &dyn Filesystem, path: &WorkspacePath) -> Result<String, FsError> {
         let names: Vec<String> = listing.entries.iter().map(|entry| entry.path.to_string()).collect();
         format!("{names:?} of {}", listing.total)
     });
-    let listed = listed.unwrap_or_else(|error| error.code().to_owned());
+    let listed = listed.unwrap_or_else(|error| error.code().to_string());
     Ok(format!("{:?} {} {:?} {} {listed}", stat.kind, stat.size, stat.permission, fs.resolve(path)?))
 }
 
@@ -110,6 +110,9 @@ fn searches(fs: &dyn Filesystem) -> String {
         path: path("/"),
         pattern: "ab".to_owned(),
         glob: None,
+        file_type: None,
+        mode: GrepMode::Content { before: 0, after: 0 },
+        span: LineSpan::One,
         hidden,
         ignoring,
         case: Case::Sensitive,
@@ -319,6 +322,9 @@ fn grep_query(pattern: &str) -> GrepQuery {
         path: WorkspacePath::root(),
         pattern: pattern.to_owned(),
         glob: None,
+        file_type: None,
+        mode: GrepMode::Content { before: 0, after: 0 },
+        span: LineSpan::One,
         hidden: Hidden::Included,
         ignoring: Ignoring::Nothing,
         case: Case::Sensitive,

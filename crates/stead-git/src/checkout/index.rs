@@ -24,11 +24,11 @@ const HEAD: usize = 62;
 /// The mode of a submodule's entry.
 const SUBMODULE: [u8; 4] = 0o160_000_u32.to_be_bytes();
 
-/// Sets the modification time of all files in the checkout and the index, in seconds. Returns the
-/// entries that refer to content outside the commit.
+/// Sets the modification time of the files in the checkout and of all entries in the index to
+/// `seconds` since the Unix epoch. Returns the entries that refer to content outside the commit.
 ///
 /// `contents` gives the sizes of Git LFS files, which hold their content instead of the commit's
-/// pointer.
+/// pointer. Those files keep their time, and their entries get [`lfs::SECONDS`].
 pub(crate) fn settle(
     work_tree: &Path,
     index: &Path,
@@ -106,5 +106,5 @@ fn touch(root: &OwnedFd, path: &[u8], seconds: i64) -> io::Result<()> {
 }
 
 fn malformed() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "the index is not one this program can read")
+    io::Error::new(io::ErrorKind::InvalidData, "the git index is malformed or not of version 2")
 }

@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::Path;
 
+use stead_core::session::warning::WarningCode;
+
 use crate::error::harmless;
 
 /// Larger files are not read.
@@ -32,7 +34,7 @@ impl MissingContent {
 
     /// Returns codes and messages of warnings. The work tree still belongs to the server, so it
     /// cannot change meanwhile.
-    pub(crate) fn warnings(mut self, work_tree: &Path) -> Vec<(String, String)> {
+    pub(crate) fn warnings(mut self, work_tree: &Path) -> Vec<(WarningCode, String)> {
         let modules = plain_text(&work_tree.join(".gitmodules"));
         let paths = modules.lines().filter_map(|line| line.trim().strip_prefix("path")?.trim().strip_prefix('='));
         self.submodules.extend(paths.map(|path| path.trim().to_owned()));
@@ -43,14 +45,14 @@ impl MissingContent {
         let mut warnings = Vec::new();
         if !self.submodules.is_empty() {
             let message = format!("submodules are not checked out: {}", shown(&self.submodules));
-            warnings.push(("submodules_left_out".to_owned(), message));
+            warnings.push((WarningCode::SubmodulesLeftOut, message));
         }
         if !self.attributes.is_empty() {
             let message = format!(
                 "Git LFS files are left as pointers (named in {}); the agent type's git.lfs brings them",
                 shown(&self.attributes)
             );
-            warnings.push(("lfs_left_out".to_owned(), message));
+            warnings.push((WarningCode::LfsLeftOut, message));
         }
         warnings
     }

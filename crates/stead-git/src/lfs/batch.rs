@@ -99,7 +99,7 @@ impl BatchResponse {
     pub(super) fn wrong(&self) -> Option<String> {
         let other = |given: &Option<String>, known: &str| given.clone().filter(|given| given != known);
         if let Some(transfer) = other(&self.transfer, "basic") {
-            return Some(format!("it wants the transfer {transfer:?}, and only basic was offered"));
+            return Some(format!("it requires the transfer {transfer:?}, but only basic was offered"));
         }
         other(&self.hash_algo, "sha256").map(|hash| format!("it names objects by {hash:?}, and only sha256 is known"))
     }

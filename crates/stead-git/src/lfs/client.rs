@@ -1,10 +1,10 @@
-//! Access to a repository's LFS server, with the rules for hosts and credentials.
+//! HTTP client for a repository's LFS server. It enforces the rules for hosts and credentials.
 //!
 //! The LFS server is the one of the repository (`URL.git/info/lfs`). A repository's own
 //! `.lfsconfig` is untrusted and not read. The LFS server may only refer to its own host or to one
 //! that the operator configured (`[git] lfs_hosts`). The credential goes only to the repository's
-//! own host. Headers that the LFS server gives for a transfer go to the host it names, and a
-//! redirect to another host drops them.
+//! own host. Headers that the LFS server specifies for a transfer go only to the host of that
+//! transfer's URL. They are dropped on a redirect to another host.
 
 use std::collections::HashMap;
 use std::io::Read as _;
@@ -47,18 +47,20 @@ impl LfsClient {
         let (scheme, host) = match source.gate.judge(&source.url)? {
             Address::Http { scheme, host } => (scheme, host),
             Address::Ssh { .. } => {
-                let reason = "over ssh its contents cannot be had: give the repository's https:// URL".to_owned();
+                let reason = "objects cannot be transferred over ssh; use the repository's https:// URL".to_owned();
                 return Err(GitError::Lfs { reason });
             }
             Address::Local { .. } => {
                 let reason =
-                    "a repository on this machine takes no contents: give it a URL, or push elsewhere".to_owned();
+                    "a repository on this machine has no LFS server; use a repository with an https:// URL".to_owned();
                 return Err(GitError::Lfs { reason });
             }
         };
         let url = source.url.as_str().trim_end_matches('/');
         let base = format!("{}.git/info/lfs", url.strip_suffix(".git").unwrap_or(url));
-        let unreadable = || GitError::Lfs { reason: "no LFS server can be told from the repository's URL".to_owned() };
+        let unreadable = || GitError::Lfs {
+            reason: "the URL of the LFS server cannot be derived from the repository's URL".to_owned(),
+        };
         let own = Origin::of(&base).ok_or_else(unreadable)?;
         let password = match settings.password_for(scheme, &host) {
             Some(Credential::Password { username, secret, .. }) => {
@@ -139,7 +141,8 @@ impl LfsClient {
                 return Ok(response);
             }
             let location = response.headers().get("location").and_then(|value| value.to_str().ok());
-            let lost = || GitError::Lfs { reason: "the LFS server sends on to nowhere".to_owned() };
+            let lost =
+                || GitError::Lfs { reason: "the LFS server sent a redirect without a usable location".to_owned() };
             let location = location.ok_or_else(lost)?.to_owned();
             let href = match location.starts_with('/') && !location.starts_with("//") {
                 true => {
@@ -152,7 +155,9 @@ impl LfsClient {
             let header = action.header.filter(|_| Origin::of(&href) == Origin::of(&action.href));
             action = Action { href, header, authenticated: action.authenticated };
         }
-        Err(GitError::Lfs { reason: format!("the LFS server sends on more than {MOST_MOVES} times") })
+        Err(GitError::Lfs {
+            reason: format!("the LFS server answered {MOST_MOVES} requests for one download with redirects"),
+        })
     }
 
     /// Sends one request, if its host is allowed.
@@ -165,7 +170,7 @@ impl LfsClient {
         bytes: u64,
     ) -> Result<Response<Body>, GitError> {
         // Do not quote the URL: it may contain a secret.
-        let elsewhere = || GitError::LfsElsewhere { host: "an address that cannot be read".to_owned() };
+        let elsewhere = || GitError::LfsElsewhere { host: "a URL that cannot be parsed".to_owned() };
         let origin = Origin::of(&action.href).ok_or_else(elsewhere)?;
         let agent = self.agent(&origin).await?;
         let mut request = Request::builder().method(method.clone()).uri(&action.href);
@@ -228,7 +233,7 @@ impl LfsClient {
         match status {
             401 | 403 => {
                 let hint = match &self.password {
-                    _ if from != self.own => "no credential is ever given to it",
+                    _ if from != self.own => "Stead sends no credential to this host",
                     Some(_) => "the configured credential was offered",
                     None => "no credential is configured for it",
                 };

@@ -151,7 +151,7 @@ impl Mirrors {
             let mut response = client.batch(&request).await?;
             let mut transfers = Vec::new();
             for file in files {
-                let nowhere = || file.missing("the LFS server does not say where it is");
+                let nowhere = || file.missing("the LFS server gives no download URL");
                 let action = due(&client, file, &mut response)?.download.ok_or_else(nowhere)?;
                 let client = client.clone();
                 let (file, objects, tally) = (file.clone(), objects.clone(), tally.clone());
@@ -242,7 +242,7 @@ pub(super) fn why(untrue: Untrue, file: &LfsFile, from: Option<String>) -> GitEr
         (Untrue::Short { bytes }, None) => corrupt(format!("it has {bytes} bytes, and not {size}")),
         (Untrue::Long, _) => corrupt(format!("it has more than {size} bytes")),
         (Untrue::Hash { found }, _) => corrupt(format!("its SHA-256 is {found}, and not {}", file.pointer.oid)),
-        (Untrue::Stopped, _) => GitError::Lfs { reason: "nobody waits for it any more".to_owned() },
+        (Untrue::Stopped, _) => GitError::Lfs { reason: "the download was cancelled".to_owned() },
         (Untrue::NoRoom { free }, _) => GitError::NoSpace { needed: size, free },
         (Untrue::Io(error), Some(host)) => {
             GitError::Unreachable { host, reason: format!("the content of {} broke off: {error}", file.shown()) }

@@ -109,7 +109,7 @@ pub(super) fn failed(error: ureq::Error, host: &str, settings: &Settings) -> Git
             GitError::Timeout { doing: "transfer Git LFS objects", seconds: settings.timeout.as_secs() }
         }
         ureq::Error::Timeout(_) => {
-            let reason = format!("it said nothing for {} s", settings.stall.as_secs());
+            let reason = format!("it sent nothing for {} s", settings.stall.as_secs());
             GitError::Unreachable { host: host.to_owned(), reason }
         }
         other => GitError::Unreachable { host: host.to_owned(), reason: printable(&other.to_string()) },

@@ -58,7 +58,7 @@ impl Mirrors {
             if path.extension().is_none_or(|extension| extension != "git") {
                 continue;
             }
-            // A mirror without a URL is just being made or removed.
+            // A mirror without a URL is being created or removed at this moment.
             let Ok(url) = fs::read_to_string(path.join("url")) else { continue };
             let bytes = measure(&path).unwrap_or(0);
             mirrors.push(MirrorUse { url, bytes, used: used(&path), held: held.contains(&path), path });
@@ -93,10 +93,11 @@ impl Mirrors {
         Ok(collected)
     }
 
-    /// Renames the mirror while it is locked, and then removes it. The next user makes a new one.
+    /// Renames the mirror while it is locked, and then removes it. The next session of the
+    /// repository creates a new mirror.
     fn remove(&self, mirror: &MirrorUse) -> Result<bool, GitError> {
         let Some(mut lock) = self.try_lock(&mirror.path)? else { return Ok(false) };
-        // The mirror was used meanwhile, and its files may be being read.
+        // The mirror was used since it was listed, so an operation may be reading its files.
         if used(&mirror.path) != mirror.used {
             return Ok(false);
         }
@@ -116,14 +117,14 @@ impl Mirrors {
     }
 }
 
-/// Time of last use. For a mirror of an older version, which did not record it, the time of
-/// creation.
+/// Returns the time of the last use. For mirrors of an older version, which did not record it, this
+/// is the time of creation.
 fn used(path: &Path) -> SystemTime {
     let time = |path: PathBuf| fs::metadata(path).and_then(|found| found.modified());
     time(path.join(USED)).or_else(|_| time(path.join("url"))).unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
-/// Bytes on disk. Only the server writes there.
+/// Returns the size on disk in bytes. Only the server writes in this directory.
 fn measure(directory: &Path) -> io::Result<u64> {
     let mut bytes = 0;
     for entry in fs::read_dir(directory)? {

@@ -4,17 +4,16 @@
 //! [`Mirrors::name`] finds the commit. [`Mirrors::fetch_commit`] fetches it, or asks the remote
 //! whether the mirror may serve it.
 
-use std::path::Path;
-
 use stead_core::remote::Address;
 use stead_core::repository::GitRef;
 
 use crate::blocking::blocking;
-use crate::error::{GitError, disk};
+use crate::error::GitError;
 use crate::local::LocalRepository;
 use crate::mirror::remote_cache::Ask;
 use crate::mirror::{Depth, MirrorLock, Mirrors, Resolved, Source, has};
 use crate::remote::credential::Identity;
+use crate::remote::packet_trace::PacketTrace;
 use crate::remote::progress::Progress;
 use crate::remote::refs::{self, Target, Wanted};
 use crate::remote::{Purpose, Remote, Watch};
@@ -99,15 +98,16 @@ impl Mirrors {
             }
         }
         let remote = Remote::find(self.settings(), self.directory(), &source.url, &source.gate).await?;
-        let listing = list_refs(&remote, patterns, None, watch).await?;
-        if listing.is_empty() && remote.is_http() {
-            // Git takes a web page for an empty repository. A real repository speaks git's
-            // protocol.
-            let trace = tempfile::NamedTempFile::new_in(self.directory()).map_err(disk(self.directory()))?;
-            list_refs(&remote, patterns, Some(trace.path()), watch).await?;
-            if trace.as_file().metadata().map_err(disk(trace.path()))?.len() == 0 {
-                return Err(remote.not_git());
-            }
+        let trace = if remote.is_http() { Some(PacketTrace::new(self.directory())?) } else { None };
+        let listing = remote.run_git("list the repository's branches", Purpose::Fetch, watch, |git| {
+            let git = if let Some(trace) = &trace { trace.of(git) } else { git };
+            git.args(["ls-remote", "--symref", "--end-of-options", remote.url()]).args(patterns)
+        });
+        let listing = listing.await?;
+        if let Some(trace) = trace
+            && trace.is_empty()?
+        {
+            return Err(if listing.is_empty() { remote.not_git() } else { remote.dumb() });
         }
         Ok(String::from_utf8_lossy(&listing).into_owned())
     }
@@ -121,21 +121,4 @@ impl Mirrors {
         }
         self.lock(&mirror).await
     }
-}
-
-/// Asks a remote for these references. Git writes a trace of the exchange to `trace`.
-async fn list_refs(
-    remote: &Remote<'_>,
-    patterns: &[String],
-    trace: Option<&Path>,
-    watch: &dyn Watch,
-) -> Result<Vec<u8>, GitError> {
-    let listing = remote.run_git("list the repository's branches", Purpose::Fetch, watch, |git| {
-        let git = match trace {
-            Some(trace) => git.env("GIT_TRACE_PACKET", trace),
-            None => git,
-        };
-        git.args(["ls-remote", "--symref", "--end-of-options", remote.url()]).args(patterns)
-    });
-    listing.await
 }

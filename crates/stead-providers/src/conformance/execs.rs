@@ -107,15 +107,19 @@ async fn runs_and_feeds(execs: &dyn Execs) -> Result<(), Violation> {
         unknown == Some(ExecError::Unknown { exec: nobody }),
         format!("{unknown:?}"),
     )?;
-    let refused = execs.start(ExecId::from_bits(4), bad(), KEPT).await;
+    for (number, program, code) in [(4, "/no/such/program", 127), (7, "/etc", 126)] {
+        let promise = "a missing program ends with 127, one that cannot be executed with 126";
+        let mut order = order("true", Stdin::Closed, None);
+        order.spec.argv = vec![program.to_owned()];
+        let ended = done(promise, execs.run(ExecId::from_bits(number), order, KEPT).await)?;
+        let named = ended.output.stderr.contains(program);
+        hold(promise, ended.exit.exit_code == code && named, format!("{ended:?}"))?;
+    }
+    let mut order = order("true", Stdin::Closed, None);
+    order.spec.cwd = "/no/such/directory".to_owned();
+    let refused = execs.start(ExecId::from_bits(8), order, KEPT).await;
     let is_refusal = matches!(refused, Err(ExecError::Refused { .. }));
     hold("a command that cannot be started is refused", is_refusal, format!("{refused:?}"))
-}
-
-fn bad() -> ExecOrder {
-    let mut order = order("true", Stdin::Closed, None);
-    order.spec.argv = vec!["/no/such/program".to_owned()];
-    order
 }
 
 async fn ends(execs: &dyn Execs) -> Result<(), Violation> {

@@ -3,7 +3,7 @@
 use stead_core::WorkspaceId;
 use stead_core::config::ProviderName;
 use stead_core::event::{Failure, SetupReport, StepReport};
-use stead_fs::ContentHash;
+use stead_fs::{ContentHash, ErrorCode};
 
 #[derive(Debug, thiserror::Error)]
 pub enum ProviderError {
@@ -33,12 +33,14 @@ pub enum ProviderError {
         #[source]
         source: stead_fs::archive::ArchiveError,
     },
-    #[error("the bundle is no archive Stead knows (tar, tar.gz, tar.zst, zip)")]
+    #[error("the bundle is not a tar, tar.gz, tar.zst or zip archive")]
     BundleFormat,
     #[error("the snapshot {snapshot} is not there")]
     NoSnapshot { snapshot: stead_core::SnapshotId },
     #[error("the work was interrupted")]
     Interrupted,
+    #[error("the session is paused")]
+    Paused,
     #[error("the box failed (stead doctor tries what this host can do)")]
     Box {
         #[from]
@@ -60,7 +62,7 @@ pub enum ProviderError {
     RuntimeUnusable { runtime: String, reason: String },
     #[error("{}", setup_failed(.report, *.timeout_seconds))]
     Setup { report: Box<SetupReport>, timeout_seconds: u64 },
-    #[error("the limit of {limit} does not hold here; stead doctor says what this host can enforce")]
+    #[error("this host cannot enforce the limit of {limit}; `stead doctor` reports what it can enforce")]
     Unenforced { limit: stead_core::capability::LimitKind },
     /// The content for the workspace could not be fetched, for example because a clone failed.
     /// Carries the code and message of that failure.
@@ -123,7 +125,7 @@ pub enum OperateError {
     HostDirectory,
     #[error(transparent)]
     Archive(#[from] stead_fs::archive::ArchiveError),
-    #[error("the archive is of no kind Stead knows (tar, tar.gz, tar.zst, zip)")]
+    #[error("the archive format is unknown; Stead reads tar, tar.gz, tar.zst and zip")]
     ArchiveFormat,
     #[error("the work was interrupted")]
     Interrupted,
@@ -133,17 +135,17 @@ pub enum OperateError {
 
 impl OperateError {
     /// Stable, machine-readable error code.
-    pub fn code(&self) -> &'static str {
+    pub fn code(&self) -> ErrorCode {
         match self {
-            Self::Stale { .. } => "stale",
-            Self::Present { .. } => "present",
-            Self::NoSnapshot { .. } => "no_snapshot",
-            Self::NoRoom { .. } => "no_room",
-            Self::Unsupported => "unsupported",
-            Self::HostDirectory => "host_directory",
+            Self::Stale { .. } => ErrorCode::Stale,
+            Self::Present { .. } => ErrorCode::Present,
+            Self::NoSnapshot { .. } => ErrorCode::NoSnapshot,
+            Self::NoRoom { .. } => ErrorCode::NoRoom,
+            Self::Unsupported => ErrorCode::Unsupported,
+            Self::HostDirectory => ErrorCode::HostDirectory,
             Self::Archive(error) => error.code(),
-            Self::ArchiveFormat => "archive_unsupported",
-            Self::Interrupted => "interrupted",
+            Self::ArchiveFormat => ErrorCode::ArchiveUnsupported,
+            Self::Interrupted => ErrorCode::Interrupted,
             Self::Fs(error) => error.code(),
         }
     }
@@ -162,7 +164,7 @@ impl ProviderError {
             Self::Mount { .. } => "mount_refused",
             Self::Bundle { .. } | Self::BundleFormat => "bundle_refused",
             Self::NoSnapshot { .. } => "no_snapshot",
-            Self::Interrupted => "interrupted",
+            Self::Interrupted | Self::Paused => "interrupted",
             Self::Box { .. } => "box_failed",
             Self::BaseImage { .. } => "base_image_refused",
             Self::PodmanUnreachable { .. } => "provider_unhealthy",

@@ -3,7 +3,7 @@
 
 use async_trait::async_trait;
 use stead_core::ExecId;
-use stead_core::exec::{ExecOrder, ExecOutput, Exit, TerminalSize};
+use stead_core::exec::{ExecFailureCode, ExecOrder, ExecOutput, Exit, TerminalSize};
 
 /// The end of a command, with the first and last part of its output.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub enum ExecError {
     NoSignal { signal: i32 },
     /// The command could not be started.
     #[error("{message}")]
-    Refused { code: &'static str, message: String },
+    Refused { code: ExecFailureCode, message: String },
     /// The box no longer answers.
     #[error("the box is gone: {reason}")]
     Lost { reason: String },

@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use stead_core::capability::ProviderCapabilities;
 use stead_core::command::CreateOrder;
 use stead_core::config::ProviderName;
+use stead_core::pause::PauseMode;
 use stead_core::{SessionId, SnapshotId, Timestamp, WorkspaceId};
 use stead_fs::ContentHash;
 
@@ -108,6 +109,20 @@ pub trait Provider: Send + Sync {
     /// Promises: on `Ok` no trace of it remains and it is not listed. Removing a workspace that
     /// does not exist is `Ok`. Touches nothing that the provider did not make.
     async fn remove(&self, workspace: WorkspaceId) -> Result<(), ProviderError>;
+
+    /// Returns the reason if this provider cannot freeze boxes on this host.
+    fn freezes(&self) -> Result<(), &'static str>;
+
+    /// Stops or freezes the box of a workspace.
+    ///
+    /// Promises: after `Stop` no process of the box runs, its files stay and are durable, and only
+    /// [`Provider::adopt`] makes a box over them again. After `Freeze` its processes exist and do
+    /// not run. Pausing a paused box is `Ok`.
+    async fn pause(&self, workspace: WorkspaceId, mode: PauseMode) -> Result<(), ProviderError>;
+
+    /// Lets the processes of a frozen box run again. `Ok` for a box that is not frozen or has
+    /// ended.
+    async fn thaw(&self, workspace: WorkspaceId) -> Result<(), ProviderError>;
 
     /// Lists all existing workspaces of this server, including those that no session refers to.
     async fn list(&self) -> Result<Vec<WorkspaceId>, ProviderError>;

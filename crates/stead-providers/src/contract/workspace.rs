@@ -7,16 +7,19 @@ use async_trait::async_trait;
 use serde_json::Value;
 use stead_core::box_facts::BoxFacts;
 use stead_core::capability::LimitKind;
-use stead_core::config::ToolLimits;
+use stead_core::command::FileAccess;
+use stead_core::config::CallLimits;
 use stead_core::env::Env;
 use stead_core::event::{Answer, Existing, Failure, Parents, StepReport};
 use stead_core::plan::Action;
 use stead_core::rewind::{Checkpoint, CheckpointCost, Touched};
+use stead_core::session::HashAbsence;
 use stead_core::tool::ToolName;
-use stead_core::{CallId, SnapshotId, Timestamp};
+use stead_core::{CallId, SessionId, SnapshotId, Timestamp};
 use stead_eval::Evaluator;
 use stead_fs::archive::ArchiveError;
-use stead_fs::patch::Patch;
+use stead_fs::budget::{FIXED_BYTES, Stream, both};
+use stead_fs::patch::{self, Patch};
 use stead_fs::{Content, ContentHash, FsError, Listing, Stat};
 
 use crate::contract::error::{OperateError, ProviderError};
@@ -27,9 +30,12 @@ use crate::overlay::layer_store::{Layer, LayerKey, LayerSlot};
 #[derive(Debug, Clone)]
 pub struct ToolOrder {
     pub call: CallId,
+    pub session: SessionId,
     pub tool: ToolName,
     pub arguments: Value,
-    pub limits: ToolLimits,
+    pub limits: CallLimits,
+    /// Only `eval` checks it; the decision to call any other tool has been made.
+    pub files: FileAccess,
     pub now: Timestamp,
     /// Used by `eval`.
     pub evaluator: Evaluator,
@@ -71,6 +77,8 @@ impl Staged {
 pub struct Done {
     pub changes: Vec<stead_fs::Change>,
     pub tree_hash: Option<String>,
+    /// The hash of the tree that the operation kept as a snapshot, for files outside the journal.
+    pub snapshot_hash: Option<Result<String, HashAbsence>>,
     /// Number of this operation among all operations on the tree; `None` if it changed nothing.
     pub revision: Option<u64>,
     /// The effect on the path: created or replaced.
@@ -107,6 +115,7 @@ impl Done {
         Self {
             changes: Vec::new(),
             tree_hash: None,
+            snapshot_hash: None,
             revision: None,
             placement: None,
             touched: None,
@@ -189,9 +198,33 @@ pub struct GitOrder {
 pub struct GitRan {
     pub exit_code: i32,
     pub timed_out: bool,
-    pub truncated: bool,
-    pub stdout: Vec<u8>,
-    pub stderr: Vec<u8>,
+    pub stdout: Captured,
+    pub stderr: Captured,
+}
+
+/// The kept output of one stream: its start and its end.
+#[derive(Debug, Clone)]
+pub struct Captured {
+    pub bytes: Vec<u8>,
+    /// Number of kept bytes from the start of the stream. The other ones are from its end.
+    pub head: usize,
+    /// Number of bytes that were written.
+    pub total: u64,
+}
+
+impl Captured {
+    pub fn stream(&self) -> Stream<'_> {
+        let (head, tail) = self.bytes.split_at(self.head.min(self.bytes.len()));
+        Stream { head, tail, total: self.total }
+    }
+
+    /// Returns standard output and standard error as text, and for each whether a part is omitted.
+    /// Both take the bytes of the whole answer that are left after `taken` bytes of JSON.
+    pub fn texts(stdout: &Self, stderr: &Self, limits: &CallLimits, taken: usize) -> [(String, bool); 2] {
+        let number = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+        let json = number(limits.output_bytes).saturating_sub(FIXED_BYTES.saturating_add(taken));
+        both([stdout.stream(), stderr.stream()], number(limits.stream_bytes()), json)
+    }
 }
 
 /// A file opened for reading.
@@ -258,7 +291,13 @@ pub trait Workspace: Send + Sync {
     async fn retain(&self, wanted: BTreeSet<SnapshotId>) -> Result<(), ProviderError>;
 
     /// Opens a file in its current state; the content does not show later changes.
-    async fn open(&self, path: &str) -> Result<OpenFile, FsError>;
+    async fn open(&self, path: &str) -> Result<OpenFile, FsError> {
+        self.open_within(path, u64::MAX).await
+    }
+
+    /// Like [`Self::open`], but a file over `most_bytes` is [`FsError::TooLarge`] and costs no
+    /// copy.
+    async fn open_within(&self, path: &str, most_bytes: u64) -> Result<OpenFile, FsError>;
 
     /// Stats a path and lists the entries of a directory.
     async fn list(&self, path: &str) -> Result<Listing, FsError>;
@@ -278,7 +317,7 @@ pub trait Workspace: Send + Sync {
     }
 
     /// The changes since the session began.
-    async fn diff(&self) -> Result<Patch, FsError>;
+    async fn diff(&self, options: patch::Options) -> Result<Patch, FsError>;
 
     /// Runs a tool. A failed tool returns an answer with an error and no change, never an `Err`.
     async fn call(&self, order: ToolOrder) -> ToolDone;
@@ -289,6 +328,10 @@ pub trait Workspace: Send + Sync {
     /// Kills all processes of a call that runs a command, so that [`Workspace::call`] returns.
     /// No-op for a call that has ended, does not exist or ends by itself soon (the file tools).
     async fn cancel(&self, _call: CallId) {}
+
+    /// Kills all processes of a session's persistent shell and discards its state, because the
+    /// session leaves a workspace that others still use. No-op without a shell.
+    async fn end_shell(&self, session: SessionId);
 
     /// The workspace's execs; `None` without a box.
     fn execs(&self) -> Option<&dyn Execs>;

@@ -3,29 +3,33 @@
 use std::time::Duration;
 
 use serde_json::json;
-use stead_box::protocol::{AfterRun, Ask, ExecOrder, FullBuffer, Input, Kept, OutputLimits};
+use stead_api::tool::result::LeftRunning;
+use stead_box::protocol::{AfterRun, Ask, ExecOrder, FullBuffer, Input, Kept, Left, LeftProcess, OutputLimits};
 use stead_box::{BoxError, Finished};
-use stead_core::config::ToolLimits;
+use stead_core::config::CallLimits;
 use stead_core::env::Env;
 use stead_core::event::SetupReport;
 use stead_core::plan::WORKSPACE_ROOT;
+use stead_fs::budget::{escaped_len, json_size};
 
-use super::arguments::{Capture, Command};
+use super::arguments::{Capture, Command, Language};
 use super::guest_box::GuestBox;
 use super::mux_client::MuxClient;
 use super::reply::{answered, broken};
 use crate::contract::error::ProviderError;
-use crate::contract::workspace::ToolDone;
+use crate::contract::workspace::{Captured, ToolDone};
 
 /// Time to wait for an answer after a command's deadline.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(super) const PATIENCE: Duration = Duration::from_secs(30);
+/// Number of characters of a command in its result.
+const MOST_ECHOED: usize = 4_096;
 /// Number of bytes kept of each output stream of a setup command.
 const SETUP_TAIL_BYTES: usize = 4_096;
 
 /// Runs the command of a tool call. A failed command is a result; only a failed box is an error.
-pub(super) async fn run(client: &MuxClient, exec: String, command: Command, limits: &ToolLimits) -> ToolDone {
+pub(super) async fn run(client: &MuxClient, exec: String, command: Command, limits: &CallLimits) -> ToolDone {
     let kept_bytes = match command.capture {
-        Capture::Kept => limits.output_bytes,
+        Capture::Kept => limits.stream_bytes(),
         Capture::Dropped => 0,
     };
     let order = ExecOrder {
@@ -49,44 +53,104 @@ pub(super) async fn run(client: &MuxClient, exec: String, command: Command, limi
         Err(error) => return broken(&error),
     };
     let result = &finished.result;
-    let message = if result.timed_out {
+    let notice = left_notice(&result.left);
+    let mut message = if result.timed_out {
         format!("Timed out after {} s; every process of the command was ended.", command.timeout_ms / 1_000)
     } else if result.oom {
         format!("Exit code {}: the box ran out of memory.", result.exit_code)
     } else {
         format!("Exit code {}.", result.exit_code)
     };
-    let text = |bytes: &[u8], kept: Kept| match command.capture {
-        Capture::Kept => shown(bytes, kept),
-        Capture::Dropped => "capture disabled".to_owned(),
-    };
-    let result = json!({
-        "command": command.text,
+    message.extend(notice.iter().flat_map(|notice| [" ", notice]));
+    let mut answer = json!({
+        "command": brief(&command.text, limits),
         "cwd": command.cwd,
         "exit_code": result.exit_code,
-        "stdout": text(&finished.stdout, result.stdout),
-        "stderr": text(&finished.stderr, result.stderr),
+        "stdout": "",
+        "stderr": "",
         "stdout_total": result.stdout.total,
         "stderr_total": result.stderr.total,
-        "truncated": result.stdout.truncated() || result.stderr.truncated(),
+        "truncated": false,
         "duration_ms": result.duration_ms,
         "timed_out": result.timed_out,
         "oom": result.oom,
+        "left_running": left_running(&result.left),
+        "left_running_total": result.left.total,
     });
-    answered(result, message)
+    if let Some(notice) = notice {
+        answer["notice"] = notice.into();
+    }
+    let hint = rerun_hint(command.language, &command.text);
+    let [(stdout, less_stdout), (stderr, less_stderr)] = match command.capture {
+        Capture::Kept => {
+            let taken = json_size(&answer) + json_size(&message) + json_size(&hint);
+            let [stdout, stderr] = [(finished.stdout, result.stdout), (finished.stderr, result.stderr)]
+                .map(|(bytes, kept)| captured(bytes, kept));
+            Captured::texts(&stdout, &stderr, limits, taken)
+        }
+        Capture::Dropped => [result.stdout, result.stderr].map(|kept| ("capture disabled".to_owned(), kept.total > 0)),
+    };
+    let truncated = less_stdout || less_stderr;
+    if truncated && command.capture == Capture::Kept {
+        message.push_str(&hint);
+    }
+    (answer["stdout"], answer["stderr"], answer["truncated"]) = (stdout.into(), stderr.into(), truncated.into());
+    answered(answer, message)
 }
 
-/// Formats the head and tail of a stream, with the number of omitted bytes between them.
-pub(super) fn shown(bytes: &[u8], kept: Kept) -> String {
-    let (head, tail) = bytes.split_at(usize::try_from(kept.head).unwrap_or(usize::MAX).min(bytes.len()));
-    let (start, end) = (String::from_utf8_lossy(head), String::from_utf8_lossy(tail));
-    if kept.truncated() {
-        format!("{start}\n[… {} of {} bytes omitted …]\n{end}", kept.total - kept.head - kept.tail, kept.total)
-    } else if tail.is_empty() {
-        start.into_owned()
-    } else {
-        // Decode as one piece: a character may span head and tail.
-        String::from_utf8_lossy(bytes).into_owned()
+/// Describes the processes that a command left running; `None` if there are none.
+pub(super) fn left_notice(left: &Left) -> Option<String> {
+    /// Number of processes in the sentence.
+    const NAMED: usize = 4;
+    let named = left.processes.iter().take(NAMED);
+    let named: Vec<String> = named.map(|process| format!("{} ({})", process.pid, process.command)).collect();
+    let more = if left.total > named.len() as u64 { ", …" } else { "" };
+    match left.total {
+        0 => None,
+        1 => Some(format!("1 process still runs: {}.", named.join(", "))),
+        total => Some(format!("{total} processes still run: {}{more}.", named.join(", "))),
+    }
+}
+
+pub(super) fn left_running(left: &Left) -> Vec<LeftRunning> {
+    left.processes
+        .iter()
+        .map(|LeftProcess { pid, command }| LeftRunning { pid: *pid, command: command.clone() })
+        .collect()
+}
+
+/// The kept parts of a stream.
+pub(super) fn captured(bytes: Vec<u8>, kept: Kept) -> Captured {
+    Captured { bytes, head: usize::try_from(kept.head).unwrap_or(usize::MAX), total: kept.total }
+}
+
+/// The sentence about the next call if output was omitted. The omitted part is not kept.
+pub(super) fn rerun_hint(language: Language, text: &str) -> String {
+    let again = match language {
+        Language::Python => {
+            "write it to a file in the code, for example with print(…, file=open('out.txt', 'w'))".to_owned()
+        }
+        Language::Shell if text.contains('\n') || text.len() > 200 => {
+            "run it with its output redirected to a file (> out.txt 2>&1)".to_owned()
+        }
+        Language::Shell => format!("run ({text}) > out.txt 2>&1"),
+    };
+    format!(" The middle of the output is omitted: to see it, {again}, then read out.txt.")
+}
+
+/// Shortens the command in the result: the caller has it whole.
+pub(super) fn brief(command: &str, limits: &CallLimits) -> String {
+    // An eighth of the answer, so that most of it is left for the output.
+    let most_json = usize::try_from(limits.output_bytes / 8).unwrap_or(usize::MAX);
+    let mut json = 0;
+    let fits = |(number, (_, character)): &(usize, (usize, char))| {
+        json += escaped_len(character.encode_utf8(&mut [0; 4]));
+        *number < MOST_ECHOED && json <= most_json
+    };
+    let end = command.char_indices().enumerate().take_while(fits).last();
+    match end.map_or(0, |(_, (at, character))| at + character.len_utf8()) {
+        end if end == command.len() => command.to_owned(),
+        end => format!("{}…", &command[..end]),
     }
 }
 
@@ -140,4 +204,26 @@ fn report_of(number: u64, command: &str) -> SetupReport {
 /// The last bytes of a stream as text.
 fn tail(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(SETUP_TAIL_BYTES)..]).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_echo_takes_an_eighth_of_the_answer() {
+        let limits = CallLimits { output_bytes: 65_536, ..CallLimits::default() };
+        assert_eq!(brief("echo hi", &limits), "echo hi");
+        assert_eq!(brief("", &limits), "");
+        assert_eq!(brief(&"x".repeat(5_000), &limits), "x".repeat(4_096) + "…");
+        assert_eq!(brief(&"\u{1}".repeat(4_000), &limits).chars().count(), 65_536 / 8 / 6 + 1);
+    }
+
+    #[test]
+    fn the_hint_fits_the_language() {
+        assert!(rerun_hint(Language::Shell, "make").contains("run (make) > out.txt 2>&1"));
+        assert!(rerun_hint(Language::Shell, "a\nb").contains("redirected to a file"));
+        let python = rerun_hint(Language::Python, "print(1)");
+        assert!(python.contains("print(…, file=open('out.txt', 'w'))") && !python.contains("2>&1"), "{python}");
+    }
 }

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use stead_box::protocol::NewContent;
-use stead_eval::{EvalError, FileRefusal};
-use stead_fs::{ContentHash, Filesystem, FsError, MemoryFs, WorkspacePath, WriteMode};
+use stead_eval::FileRefusal;
+use stead_fs::{ContentHash, ErrorCode, Filesystem, FsError, MemoryFs, WorkspacePath, WriteMode};
 
 use super::reply::fs_error;
 use super::workspace::Inner;
@@ -39,17 +39,20 @@ pub(super) fn evaluate(inner: &Inner, order: &ToolOrder) -> ToolDone {
     let mut copy = WorkingCopy::new(MemoryFs::default(), order, fetch);
     let evaluated = evaluate::evaluate(order, &mut copy);
     let files = copy.files;
-    if !matches!(&evaluated, Ok(evaluation) if evaluation.succeeded()) {
-        return evaluate::unchanged(evaluated);
-    }
-    match publish(inner, &files, &found) {
-        Ok(()) => evaluate::unchanged(evaluated),
-        Err(error) => evaluate::unchanged(Err(error)),
-    }
+    let evaluated = evaluated.map(|evaluation| {
+        if !evaluation.succeeded() {
+            return evaluation;
+        }
+        match publish(inner, &files, &found) {
+            Ok(()) => evaluation,
+            Err(refusal) => evaluation.refuse(refusal),
+        }
+    });
+    evaluate::unchanged(evaluated, &order.limits)
 }
 
 /// Writes the changed files of the copy, all of them or none.
-fn publish(inner: &Inner, files: &MemoryFs, found: &BTreeMap<WorkspacePath, Found>) -> Result<(), EvalError> {
+fn publish(inner: &Inner, files: &MemoryFs, found: &BTreeMap<WorkspacePath, Found>) -> Result<(), FileRefusal> {
     let mut new = Vec::new();
     for (path, before) in found {
         let Ok(bytes) = files.read_bytes(path) else { continue };
@@ -60,8 +63,7 @@ fn publish(inner: &Inner, files: &MemoryFs, found: &BTreeMap<WorkspacePath, Foun
         new.push((NewContent { path: path.to_string(), bytes: bytes.len() as u64, replaces }, bytes));
     }
     let Err((path, error)) = inner.put_all(new) else { return Ok(()) };
-    let refusal = FileRefusal::new(code(&error), format!("{} No file was changed.", sentence(&error)));
-    Err(EvalError::File { path, refusal })
+    Err(FileRefusal::new(code(&error).as_str(), sentence(&error)).at(&path))
 }
 
 fn sentence(error: &OperateError) -> String {
@@ -74,10 +76,10 @@ fn sentence(error: &OperateError) -> String {
     }
 }
 
-fn code(error: &OperateError) -> &'static str {
+fn code(error: &OperateError) -> ErrorCode {
     match error {
-        OperateError::Stale { .. } | OperateError::Present { .. } => "stale",
+        OperateError::Stale { .. } | OperateError::Present { .. } => ErrorCode::Stale,
         OperateError::Fs(error) => error.code(),
-        _ => "io",
+        _ => ErrorCode::Io,
     }
 }

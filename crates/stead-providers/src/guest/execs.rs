@@ -5,15 +5,16 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use stead_box::protocol::{
-    self, AfterRun, Answer, Ask, GuestError, GuestErrorKind, Input, OutputLimits, Request, Stream, encode,
+    self, AfterRun, Answer, Ask, GuestError, GuestErrorKind, Input, OutputLimits, Request, Stream, encode_request,
 };
 use stead_box::{BoxError, Finished};
 use stead_core::ExecId;
-use stead_core::exec::{ExecOrder, ExecOutput, Exit, FullBuffer, Stdin, TerminalSize};
+use stead_core::exec::{ExecFailureCode, ExecOrder, ExecOutput, Exit, FullBuffer, Stdin, TerminalSize};
+use stead_fs::budget::Room;
 use tokio::io::AsyncWriteExt;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 
-use super::command::shown;
+use super::command::captured;
 use super::guest_box::GuestBox;
 use super::mux_client::{Alone, Frames, MuxClient, connect};
 use super::output_cache::{Chunk, OutputCache};
@@ -71,7 +72,7 @@ impl GuestExecs {
         let lost = |error| exec_error(exec, error);
         let (read, mut write) = connect(&self.guest_box).await.map_err(lost)?.into_split();
         let request = Request { id: 2, ask: Ask::Attach { exec: exec.to_string(), from: after } };
-        let frame = encode(&request, &[]).map_err(|error| lost(error.into()))?;
+        let frame = encode_request(&request, &[]).map_err(|error| lost(error.into()))?;
         write.write_all(&frame).await.map_err(|error| lost(BoxError::Lost(error)))?;
         Ok(Follower { exec, read, _write: write, frames: Frames::default() })
     }
@@ -121,7 +122,8 @@ fn end(exec: ExecId, response: (Answer, Vec<u8>)) -> Result<ExecEnd, ExecError> 
         truncated: result.stdout.truncated() || result.stderr.truncated(),
         chunks: result.chunks,
     };
-    let output = ExecOutput { stdout: shown(&stdout, result.stdout), stderr: shown(&stderr, result.stderr) };
+    let text = |bytes: Vec<u8>, kept| captured(bytes, kept).stream().text(Room::ENDLESS).0;
+    let output = ExecOutput { stdout: text(stdout, result.stdout), stderr: text(stderr, result.stderr) };
     Ok(ExecEnd { exit, output })
 }
 
@@ -131,9 +133,19 @@ fn exec_error(exec: ExecId, error: BoxError) -> ExecError {
             GuestErrorKind::NoSuchExec => ExecError::Unknown { exec },
             GuestErrorKind::ExecFinished => ExecError::Ended,
             GuestErrorKind::NotATerminal => ExecError::NoTerminal,
-            kind => ExecError::Refused { code: kind.code(), message },
+            kind => ExecError::Refused { code: failure_code(&kind), message },
         },
         other => ExecError::Lost { reason: chain(&other) },
+    }
+}
+
+fn failure_code(kind: &GuestErrorKind) -> ExecFailureCode {
+    match kind {
+        GuestErrorKind::InvalidCwd => ExecFailureCode::InvalidCwd,
+        GuestErrorKind::CannotExecute => ExecFailureCode::CannotExecute,
+        GuestErrorKind::ResourceExhausted => ExecFailureCode::ResourceExhausted,
+        GuestErrorKind::NoSpace => ExecFailureCode::NoSpace,
+        _ => ExecFailureCode::Refused,
     }
 }
 

@@ -4,6 +4,7 @@
 use stead_box::protocol::{ExecOrder, FullBuffer, Input, OutputLimits};
 use stead_core::plan::WORKSPACE_ROOT;
 
+use super::command::captured;
 use super::guest_box::GuestBox;
 use crate::contract::error::ProviderError;
 use crate::contract::workspace::{GitOrder, GitRan};
@@ -51,8 +52,7 @@ pub(super) fn run(guest_box: &dyn GuestBox, order: GitOrder) -> Result<GitRan, P
     Ok(GitRan {
         exit_code: result.exit_code,
         timed_out: result.timed_out,
-        truncated: result.stdout.truncated() || result.stderr.truncated(),
-        stdout: finished.stdout,
-        stderr: finished.stderr,
+        stdout: captured(finished.stdout, result.stdout),
+        stderr: captured(finished.stderr, result.stderr),
     })
 }

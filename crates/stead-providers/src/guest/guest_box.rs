@@ -9,8 +9,9 @@ use stead_core::config::{HostMount, ProviderName};
 use stead_core::event::{Failure, StepReport};
 use stead_core::policy::MountMode;
 use stead_core::rewind::{Checkpoint, Touched};
+use stead_core::session::HashAbsence;
 use stead_fs::DiskFs;
-use stead_fs::patch::Patch;
+use stead_fs::patch::{Options, Patch};
 
 use super::scratch::Scratch;
 use crate::contract::error::ProviderError;
@@ -79,6 +80,9 @@ pub(crate) trait GuestBox: Send + Sync + 'static {
 
     fn snapshot(&self, snapshot: SnapshotId) -> Result<(), ProviderError>;
 
+    /// Like [`Self::snapshot`]. Also returns the hash of the tree, or the reason why it has none.
+    fn snapshot_with_hash(&self, snapshot: SnapshotId) -> Result<Result<String, HashAbsence>, ProviderError>;
+
     /// Reports what was written since the tree was last kept, as far as this provider can tell.
     fn look(&self) -> Result<Looked, ProviderError>;
 
@@ -100,7 +104,7 @@ pub(crate) trait GuestBox: Send + Sync + 'static {
     /// Restores the tree of a snapshot; `false` if the snapshot does not exist.
     fn restore(&self, snapshot: SnapshotId) -> Result<bool, ProviderError>;
 
-    fn compare(&self) -> Result<Patch, BoxError>;
+    fn compare(&self, options: Options) -> Result<Patch, BoxError>;
 }
 
 /// Boxes that can have a host directory as their workspace.
@@ -117,6 +121,6 @@ pub(crate) fn mounts_fill<'a>(mounts: Vec<HostMount>, roots: &'a [String]) -> Fi
 pub(crate) fn stamp_of((answer, _): (Answer, Vec<u8>)) -> Result<Option<String>, BoxError> {
     match answer {
         Answer::Stamp { stamp } => Ok(stamp),
-        _ => Err(ProtocolError::Unexpected { what: "to a look for a stamp" }.into()),
+        _ => Err(ProtocolError::Unexpected { what: "to a request for the stamp" }.into()),
     }
 }

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use stead_box::BoxError;
-use stead_box::protocol::{Answer, Ask, Decoder, Reply, Request, encode};
+use stead_box::protocol::{Answer, Ask, Decoder, Reply, Request, encode_request};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
@@ -27,8 +27,12 @@ use super::guest_box::GuestBox;
 use super::off_thread;
 use crate::contract::error::ProviderError;
 
-/// Timeout for getting exclusive use of the box.
-const ALONE_WITHIN: Duration = Duration::from_secs(2);
+/// Timeout of a checkpoint for getting exclusive use of the box. Checkpoints follow every call.
+pub(super) const CHECKPOINT_WAITS: Duration = Duration::from_secs(2);
+/// The same for a snapshot or a restore that a user asked for.
+pub(super) const SNAPSHOT_WAITS: Duration = Duration::from_secs(10);
+/// Timeout of requests that later requests wait for. A silent box must not block them for ever.
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
 type Response = (Answer, Vec<u8>);
 
@@ -59,6 +63,13 @@ impl Waiting {
     }
 }
 
+/// A request whose answer is not here yet. It keeps its connection open, so that the answer arrives
+/// after later requests use another one. If the box ends, so does the connection.
+struct Pending {
+    receiver: oneshot::Receiver<Response>,
+    _wire: Arc<Wire>,
+}
+
 impl Drop for Wire {
     fn drop(&mut self) {
         self.reader.abort();
@@ -75,34 +86,53 @@ impl MuxClient {
         self.gate.read().await
     }
 
-    /// Drops the connection because the box may be a new one. The next request connects again.
+    /// Makes the next request connect again, because the box may be a new one.
     pub(super) async fn reconnect(&self) {
         *self.wire.lock().await = None;
     }
 
     /// Waits for exclusive use of the box; `None` on a timeout. Later requests wait until the guard
     /// is dropped.
-    pub(super) async fn alone(&self) -> Option<Alone<'_>> {
-        let guard = tokio::time::timeout(ALONE_WITHIN, self.gate.write()).await.ok()?;
+    pub(super) async fn alone(&self, within: Duration) -> Option<Alone<'_>> {
+        let guard = tokio::time::timeout(within, self.gate.write()).await.ok()?;
         Some(Alone { client: self, _guard: guard })
     }
 
     /// Sends a request and waits for its answer. A refusal is an error.
     pub(super) async fn ask(&self, ask: Ask, body: &[u8]) -> Result<Response, BoxError> {
         let used = self.use_box().await;
-        let receiver = self.send(ask, body).await?;
+        let pending = self.send(ask, body).await?;
         drop(used);
-        receive(receiver).await
+        receive(pending).await
     }
 
-    async fn send(&self, ask: Ask, body: &[u8]) -> Result<oneshot::Receiver<Response>, BoxError> {
+    /// Sends a short request and waits for its answer, with a timeout.
+    pub(super) async fn ask_soon(&self, ask: Ask) -> Result<Response, BoxError> {
+        let used = self.use_box().await;
+        let pending = self.send_soon(ask).await?;
+        drop(used);
+        receive_soon(pending).await
+    }
+
+    async fn send_soon(&self, ask: Ask) -> Result<Pending, BoxError> {
+        match tokio::time::timeout(ANSWER_WITHIN, self.send(ask, &[])).await {
+            Ok(sent) => sent,
+            Err(_) => {
+                // A part of the request may have been written.
+                self.reconnect().await;
+                Err(silent())
+            }
+        }
+    }
+
+    async fn send(&self, ask: Ask, body: &[u8]) -> Result<Pending, BoxError> {
         let wire = self.wire().await?;
         let id = wire.next.fetch_add(1, Ordering::Relaxed);
-        let frame = encode(&Request { id, ask }, body)?;
+        let frame = encode_request(&Request { id, ask }, body)?;
         let (sender, receiver) = oneshot::channel();
         wire.waiting.with(|waiting| waiting.as_mut().map(|waiting| waiting.insert(id, sender))).ok_or_else(lost)?;
         wire.write.lock().await.write_all(&frame).await.map_err(BoxError::Lost)?;
-        Ok(receiver)
+        Ok(Pending { receiver, _wire: wire })
     }
 
     async fn wire(&self) -> Result<Arc<Wire>, BoxError> {
@@ -127,11 +157,13 @@ pub(super) struct Alone<'a> {
 }
 
 impl Alone<'_> {
+    /// Sends a request and waits for its answer, with a timeout.
     pub(super) async fn ask(&self, ask: Ask) -> Result<Response, BoxError> {
-        receive(self.client.send(ask, &[]).await?).await
+        receive_soon(self.client.send_soon(ask).await?).await
     }
 
-    /// Drops the connection because the box may have been stopped. The next request connects again.
+    /// Makes the next request connect again, because the box may have been stopped. A box that goes
+    /// on answers the requests that are pending.
     pub(super) async fn hang_up(self) {
         self.client.reconnect().await;
     }
@@ -141,8 +173,18 @@ fn lost() -> BoxError {
     BoxError::Lost(std::io::Error::from(std::io::ErrorKind::ConnectionReset))
 }
 
+fn silent() -> BoxError {
+    BoxError::Lost(std::io::Error::from(std::io::ErrorKind::TimedOut))
+}
+
+async fn receive_soon(pending: Pending) -> Result<Response, BoxError> {
+    tokio::time::timeout(ANSWER_WITHIN, receive(pending)).await.unwrap_or_else(|_| Err(silent()))
+}
+
 /// Waits for an answer. A refusal is an error.
-async fn receive(receiver: oneshot::Receiver<Response>) -> Result<Response, BoxError> {
+async fn receive(pending: Pending) -> Result<Response, BoxError> {
+    // Not by field: the connection has to stay open until the answer is here.
+    let Pending { receiver, _wire } = pending;
     let (answer, body) = receiver.await.map_err(|_| lost())?;
     Ok((answer.or_refusal()?, body))
 }

@@ -4,7 +4,7 @@ use serde_json::Value;
 use stead_box::BoxError;
 use stead_box::protocol::{GuestError, GuestErrorKind};
 use stead_core::event::{Answer, ToolFailure};
-use stead_fs::{FsError, PathRules, WorkspacePath};
+use stead_fs::{ErrorCode, FsError, PathRules, WorkspacePath};
 
 use super::workspace::MOST_BYTES;
 use crate::contract::error::OperateError;
@@ -36,21 +36,21 @@ pub(super) fn fs_error(path: &str, error: BoxError) -> FsError {
 
 /// The error code for a message from the guest. The message names the affected path, which may be
 /// below the requested one.
-fn reported_code(kind: &GuestErrorKind) -> &'static str {
+fn reported_code(kind: &GuestErrorKind) -> ErrorCode {
     match kind {
-        GuestErrorKind::Exists
-        | GuestErrorKind::NotDirectory
-        | GuestErrorKind::NotEmpty
-        | GuestErrorKind::Escapes
-        | GuestErrorKind::LinkLoop
-        | GuestErrorKind::SpecialFile
-        | GuestErrorKind::PermissionDenied
-        | GuestErrorKind::ReadOnly
-        | GuestErrorKind::NoSpace
-        | GuestErrorKind::Changed
-        | GuestErrorKind::TooLarge { .. }
-        | GuestErrorKind::InvalidArgument => kind.code(),
-        _ => "file_error",
+        GuestErrorKind::Exists => ErrorCode::Exists,
+        GuestErrorKind::NotDirectory => ErrorCode::NotDirectory,
+        GuestErrorKind::NotEmpty => ErrorCode::NotEmpty,
+        GuestErrorKind::Escapes => ErrorCode::Escapes,
+        GuestErrorKind::LinkLoop => ErrorCode::LinkLoop,
+        GuestErrorKind::SpecialFile => ErrorCode::SpecialFile,
+        GuestErrorKind::PermissionDenied => ErrorCode::PermissionDenied,
+        GuestErrorKind::ReadOnly => ErrorCode::ReadOnly,
+        GuestErrorKind::NoSpace => ErrorCode::NoSpace,
+        GuestErrorKind::Changed => ErrorCode::Changed,
+        GuestErrorKind::TooLarge { .. } => ErrorCode::TooLarge,
+        GuestErrorKind::InvalidArgument => ErrorCode::InvalidArgument,
+        _ => ErrorCode::FileError,
     }
 }
 

@@ -1,14 +1,14 @@
 //! Trees as tars, for a box whose tree cannot be made of layers.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Read as _, Seek as _};
 
 use stead_box::BoxError;
-use stead_box::protocol::{Answer, FileAsk, PatchText, ProtocolError};
+use stead_box::protocol::{Answer, FileAsk, ProtocolError};
 use stead_core::SnapshotId;
 use stead_core::event::StepReport;
 use stead_fs::archive::{self, ArchiveError};
-use stead_fs::patch::Patch;
+use stead_fs::patch::{Options, Patch};
 use stead_fs::{DiskFs, WorkspacePath};
 
 use super::guest_box::{Fill, GuestBox};
@@ -76,17 +76,29 @@ pub(crate) fn restore(guest_box: &dyn TarStore, snapshot: SnapshotId) -> Result<
     }
 }
 
-pub(crate) fn compare(guest_box: &dyn TarStore) -> Result<Patch, BoxError> {
+pub(crate) fn compare(guest_box: &dyn TarStore, options: Options) -> Result<Patch, BoxError> {
     let base = guest_box.kept(BASE).map_err(BoxError::Lost)?;
-    patch_of(guest_box.connect()?.files(FileAsk::Diff, Some(&base))?)
+    patch_of(guest_box.connect()?.files(FileAsk::Diff { options: in_frame(options) }, Some(&base))?)
+}
+
+/// Limits a patch that is sent in one frame of 8 MiB, together with the lists of paths.
+pub(crate) fn in_frame(options: Options) -> Options {
+    Options { most_bytes: options.most_bytes.min(5 << 20), ..options }
+}
+
+/// Reads a patch that a box has written.
+pub(crate) fn read_patch(mut file: &File, most_bytes: u64) -> Result<Patch, BoxError> {
+    file.rewind().map_err(BoxError::Lost)?;
+    let mut body = Vec::new();
+    file.take(most_bytes).read_to_end(&mut body).map_err(BoxError::Lost)?;
+    Ok(serde_json::from_slice(&body).map_err(|_| ProtocolError::Unexpected { what: "to a comparison" })?)
 }
 
 /// Reads the patch from a box's answer.
 pub(crate) fn patch_of((answer, body): (Answer, Vec<u8>)) -> Result<Patch, BoxError> {
     let nonsense = || ProtocolError::Unexpected { what: "to a comparison" };
     let Answer::Patch = answer else { return Err(nonsense().into()) };
-    let PatchText { text, changed, unshown, contents } = serde_json::from_slice(&body).map_err(|_| nonsense())?;
-    Ok(Patch { text, changed, unshown, contents })
+    Ok(serde_json::from_slice(&body).map_err(|_| nonsense())?)
 }
 
 fn spool(source: std::io::Error) -> ProviderError {

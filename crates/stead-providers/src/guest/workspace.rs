@@ -10,25 +10,25 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use serde_json::json;
 use stead_box::BoxError;
-use stead_box::protocol::{
-    Answer as BoxAnswer, FileAsk, FileStat, IfMissing, IfThere, NewContent, ToolCall, ToolLimits,
-};
+use stead_box::protocol::{Answer as BoxAnswer, FileAsk, FileStat, IfMissing, IfThere, NewContent, ToolCall};
 use stead_core::box_facts::BoxFacts;
 use stead_core::capability::LimitKind;
 use stead_core::event::{Answer, Existing, Failure, Parents, StepReport, ToolFailure};
 use stead_core::plan::Action;
 use stead_core::rewind::{AbsenceReason, Checkpoint, CheckpointCost, Touched};
+use stead_core::session::HashAbsence;
 use stead_core::tool::ToolName;
-use stead_core::{CallId, SnapshotId, Timestamp};
+use stead_core::{CallId, SessionId, SnapshotId, Timestamp};
 use stead_fs::archive::{self, ArchiveError, ArchiveFormat, ArchiveLimits};
-use stead_fs::patch::Patch;
+use stead_fs::patch::{self, Patch};
 use stead_fs::tools::FileTool;
-use stead_fs::{Content, ContentHash, Entry, FsError, Listing, WorkspacePath};
+use stead_fs::{Content, ContentHash, Entry, FsError, Limits, Listing, WorkspacePath};
 
 use super::execs::GuestExecs;
 use super::guest_box::{GuestBox, MountOrder, mounts_fill};
-use super::mux_client::MuxClient;
+use super::mux_client::{Alone, CHECKPOINT_WAITS, MuxClient, SNAPSHOT_WAITS};
 use super::reply::{broken, failed, fs_error, operate_error};
+use super::shell::Shells;
 use super::{arguments, command, evaluate, git, off_thread};
 use crate::contract::error::{OperateError, ProviderError};
 use crate::contract::execs::Execs;
@@ -51,6 +51,7 @@ pub(crate) struct GuestWorkspace {
     inner: Arc<Inner>,
     client: Arc<MuxClient>,
     execs: GuestExecs,
+    shells: Shells,
 }
 
 pub(super) struct Inner {
@@ -62,7 +63,7 @@ impl GuestWorkspace {
         let guest_box: Arc<dyn GuestBox> = Arc::new(guest_box);
         let client = Arc::new(MuxClient::new(guest_box.clone()));
         let execs = GuestExecs::new(guest_box.clone(), client.clone());
-        Self { inner: Arc::new(Inner { guest_box }), client, execs }
+        Self { inner: Arc::new(Inner { guest_box }), client, execs, shells: Shells::default() }
     }
 
     async fn with<T: Send + 'static>(&self, work: impl FnOnce(&Inner) -> T + Send + 'static) -> Option<T> {
@@ -80,6 +81,13 @@ impl GuestWorkspace {
         let parsed = match order.tool {
             ToolName::Bash => arguments::bash(&order.arguments, &order.limits),
             ToolName::Python => arguments::python(&order.arguments, &order.limits),
+            ToolName::Shell => {
+                let ToolOrder { call, session, arguments, limits, .. } = order;
+                return match arguments::shell(&arguments, &limits) {
+                    Ok(wanted) => self.shells.run(&self.client, session, call, wanted, &limits).await,
+                    Err(message) => failed("invalid_argument", message, None),
+                };
+            }
             ToolName::Eval => {
                 let done = self.with(move |inner| evaluate::evaluate(inner, &order)).await;
                 return done.unwrap_or_else(|| broken(&interrupted()));
@@ -103,15 +111,32 @@ impl GuestWorkspace {
 
 impl GuestWorkspace {
     /// Saves the output of ended commands if a snapshot would stop the otherwise idle box.
-    async fn let_rest(&self) {
-        let Some(alone) = self.client.alone().await else { return };
+    async fn let_rest(&self, alone: &Alone<'_>) {
         if self.with_alone(|inner| inner.guest_box.ends_for_a_snapshot()).await == Some(true) {
-            self.execs.cache_finished(&alone).await;
+            self.execs.cache_finished(alone).await;
+            self.shells.suspend(alone).await;
         }
     }
 
+    /// Takes or restores a snapshot, which may stop the box or replace its files. Requests for
+    /// files that were made before are answered first, and later ones wait. After a timeout this
+    /// goes on without exclusive use: a long export then fails if it loses its box.
+    async fn operate_alone(&self, order: FileOrder) -> Option<Result<Operated, OperateError>> {
+        if !matches!(order, FileOrder::Snapshot { .. }) {
+            // A shell would keep directories and variables of files that are replaced.
+            self.shells.end(&self.client).await;
+        }
+        let alone = self.client.alone(SNAPSHOT_WAITS).await;
+        if let (FileOrder::Snapshot { .. }, Some(alone)) = (&order, &alone) {
+            self.let_rest(alone).await;
+        }
+        let operated = self.with_alone(|inner| inner.operate(order)).await;
+        self.client.reconnect().await;
+        operated
+    }
+
     async fn keep_point(&self, order: PointOrder) -> Result<(Option<Touched>, Checkpoint), ProviderError> {
-        let Some(alone) = self.client.alone().await else {
+        let Some(alone) = self.client.alone(CHECKPOINT_WAITS).await else {
             return Ok((None, Checkpoint::Absent(AbsenceReason::AtWork)));
         };
         let interrupted = || ProviderError::Interrupted;
@@ -121,8 +146,9 @@ impl GuestWorkspace {
         }
         if looked.touched.is_some() {
             // The checkpoint may stop the box, which would lose the output it keeps for later
-            // readers.
+            // readers, and the shells.
             self.execs.cache_finished(&alone).await;
+            self.shells.suspend(&alone).await;
         }
         let point = self.with_alone(move |inner| inner.guest_box.point(order)).await;
         alone.hang_up().await;
@@ -236,7 +262,7 @@ impl Inner {
         }
     }
 
-    fn operate(&self, order: FileOrder) -> Result<Option<Placement>, OperateError> {
+    fn operate(&self, order: FileOrder) -> Result<Operated, OperateError> {
         match order {
             FileOrder::Put { path, content, bytes: _, if_match, existing, parents } => {
                 let existing = match existing {
@@ -248,24 +274,24 @@ impl Inner {
                     _ => IfMissing::Make,
                 };
                 let ask = FileAsk::Put { path: path.clone(), if_match, existing, parents };
-                self.files(ask, Some(&content)).map(placement).map_err(|error| operate_error(&path, error))
+                self.files(ask, Some(&content)).map(placed).map_err(|error| operate_error(&path, error))
             }
             FileOrder::Unpack { path, mut archive } => {
                 self.judge(&mut archive)?;
                 let ask = FileAsk::Unpack { path: path.clone() };
-                self.files(ask, Some(&archive)).map(placement).map_err(|error| operate_error(&path, error))
+                self.files(ask, Some(&archive)).map(placed).map_err(|error| operate_error(&path, error))
             }
             FileOrder::MakeDirectory { path } => {
                 let ask = FileAsk::MakeDirectory { path: path.clone() };
-                self.files(ask, None).map(placement).map_err(|error| operate_error(&path, error))
+                self.files(ask, None).map(placed).map_err(|error| operate_error(&path, error))
             }
             FileOrder::Delete { path, if_match } => {
                 let ask = FileAsk::Delete { path: path.clone(), if_match };
-                self.files(ask, None).map(placement).map_err(|error| operate_error(&path, error))
+                self.files(ask, None).map(placed).map_err(|error| operate_error(&path, error))
             }
             FileOrder::Snapshot { snapshot } => {
-                self.guest_box.snapshot(snapshot).map_err(kept_error)?;
-                Ok(None)
+                let snapshot_hash = self.guest_box.snapshot_with_hash(snapshot).map_err(kept_error)?;
+                Ok(Operated { placement: None, snapshot_hash: Some(snapshot_hash) })
             }
             FileOrder::Restore { snapshot } => self.restore(snapshot),
             FileOrder::Rewind { before, snapshot } => {
@@ -275,9 +301,9 @@ impl Inner {
         }
     }
 
-    fn restore(&self, snapshot: SnapshotId) -> Result<Option<Placement>, OperateError> {
+    fn restore(&self, snapshot: SnapshotId) -> Result<Operated, OperateError> {
         match self.guest_box.restore(snapshot) {
-            Ok(true) => Ok(None),
+            Ok(true) => Ok(Operated::default()),
             Ok(false) => Err(OperateError::NoSnapshot { snapshot }),
             Err(error) => Err(kept_error(error)),
         }
@@ -293,9 +319,9 @@ impl Inner {
         Ok(archive::check(archive, format, &ArchiveLimits::default())?)
     }
 
-    fn open(&self, path: &str) -> Result<OpenFile, BoxError> {
+    fn open(&self, path: &str, most_bytes: u64) -> Result<OpenFile, BoxError> {
         let mut copy = self.guest_box.scratch().file().map_err(BoxError::Lost)?;
-        let ask = FileAsk::Open { path: path.to_owned(), most_bytes: MOST_BYTES };
+        let ask = FileAsk::Open { path: path.to_owned(), most_bytes: most_bytes.min(MOST_BYTES) };
         let (BoxAnswer::Opened { stat, hash }, _) = self.files(ask, Some(&copy))? else { return Err(nonsense()) };
         let hash = hash.parse().map_err(|_| nonsense())?;
         // Use the size of the copy: the box's own statement is untrusted.
@@ -316,11 +342,7 @@ impl Inner {
     }
 
     fn file_tool(&self, order: ToolOrder) -> ToolDone {
-        let limits = ToolLimits {
-            write_chars: order.limits.write_chars,
-            path_depth: order.limits.path_depth,
-            segment_chars: order.limits.segment_chars,
-        };
+        let limits = Limits::from(&order.limits);
         let (tool, now_millis) = (order.tool.as_str().to_owned(), order.now.millis());
         let call = ToolCall { tool, arguments: order.arguments, limits, now_millis, timeout_ms: TOOL_TIMEOUT_MS };
         let reply = match self.guest_box.connect().and_then(|mut connection| connection.tool(call)) {
@@ -347,17 +369,25 @@ fn kept_error(error: ProviderError) -> OperateError {
     }
 }
 
-fn placement((answer, _): (BoxAnswer, Vec<u8>)) -> Option<Placement> {
-    match answer {
+/// The result of an operation on the files of a box.
+#[derive(Default)]
+struct Operated {
+    placement: Option<Placement>,
+    snapshot_hash: Option<Result<String, HashAbsence>>,
+}
+
+fn placed((answer, _): (BoxAnswer, Vec<u8>)) -> Operated {
+    let placement = match answer {
         BoxAnswer::Placed { existed: true } => Some(Placement::Replaced),
         BoxAnswer::Placed { existed: false } => Some(Placement::Created),
         _ => None,
-    }
+    };
+    Operated { placement, snapshot_hash: None }
 }
 
 /// The box violated the protocol.
 fn nonsense() -> BoxError {
-    stead_box::protocol::ProtocolError::Unexpected { what: "to a question about files" }.into()
+    stead_box::protocol::ProtocolError::Unexpected { what: "to a file request" }.into()
 }
 
 fn interrupted() -> BoxError {
@@ -388,16 +418,14 @@ impl Workspace for GuestWorkspace {
     }
 
     async fn operate(&self, order: FileOrder, _now: Timestamp) -> Result<Done, OperateError> {
-        let ends = matches!(order, FileOrder::Snapshot { .. } | FileOrder::Restore { .. } | FileOrder::Rewind { .. });
-        if matches!(order, FileOrder::Snapshot { .. }) {
-            self.let_rest().await;
-        }
-        let placement = self.with(|inner| inner.operate(order)).await.ok_or(OperateError::Interrupted)?;
-        if ends {
-            self.client.reconnect().await;
-        }
-        let placement = placement?;
-        Ok(Done { placement, ..Done::nothing() })
+        let operated = match order {
+            FileOrder::Snapshot { .. } | FileOrder::Restore { .. } | FileOrder::Rewind { .. } => {
+                self.operate_alone(order).await
+            }
+            order => self.with(|inner| inner.operate(order)).await,
+        };
+        let Operated { placement, snapshot_hash } = operated.ok_or(OperateError::Interrupted)??;
+        Ok(Done { placement, snapshot_hash, ..Done::nothing() })
     }
 
     async fn point(&self, order: PointOrder, done: &mut Done) -> Result<(), ProviderError> {
@@ -419,10 +447,13 @@ impl Workspace for GuestWorkspace {
         self.forget(kept.into_iter().filter(|snapshot| !wanted.contains(snapshot)).collect()).await
     }
 
-    async fn open(&self, path: &str) -> Result<OpenFile, FsError> {
+    async fn open_within(&self, path: &str, most_bytes: u64) -> Result<OpenFile, FsError> {
         let name = path.to_owned();
-        let opened = self.with(move |inner| inner.open(&name)).await;
-        opened.unwrap_or_else(|| Err(interrupted())).map_err(|error| fs_error(path, error))
+        let opened = self.with(move |inner| inner.open(&name, most_bytes)).await;
+        opened.unwrap_or_else(|| Err(interrupted())).map_err(|error| match fs_error(path, error) {
+            FsError::TooLarge { path, size, limit } => FsError::TooLarge { path, size, limit: limit.min(most_bytes) },
+            error => error,
+        })
     }
 
     async fn list(&self, path: &str) -> Result<Listing, FsError> {
@@ -443,8 +474,8 @@ impl Workspace for GuestWorkspace {
         self.with(|inner| inner.guest_box.stamp()).await?.ok()?
     }
 
-    async fn diff(&self) -> Result<Patch, FsError> {
-        let compared = self.with(|inner| inner.guest_box.compare()).await;
+    async fn diff(&self, options: patch::Options) -> Result<Patch, FsError> {
+        let compared = self.with(move |inner| inner.guest_box.compare(options)).await;
         compared.unwrap_or_else(|| Err(interrupted())).map_err(|error| fs_error("", error))
     }
 
@@ -463,6 +494,10 @@ impl Workspace for GuestWorkspace {
     async fn cancel(&self, call: CallId) {
         // A missing command has ended, or its box has. Either way the call returns.
         let _ = self.with(move |inner| inner.guest_box.connect()?.kill(&call.to_string())).await;
+    }
+
+    async fn end_shell(&self, session: SessionId) {
+        self.shells.end_one(&self.client, session).await;
     }
 }
 

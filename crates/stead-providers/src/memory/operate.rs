@@ -99,7 +99,7 @@ fn check_absent(files: &MemoryFs, path: &WorkspacePath) -> Result<(), OperateErr
 fn read_all(mut content: File, bytes: u64, path: &WorkspacePath) -> Result<bytes::Bytes, FsError> {
     let mut read = Vec::with_capacity(usize::try_from(bytes).unwrap_or_default());
     let done = content.read_to_end(&mut read);
-    done.map_err(|source| FsError::Io { action: "read what is to be put at", path: path.clone(), source })?;
+    done.map_err(|source| FsError::Io { action: "read the new content of", path: path.clone(), source })?;
     Ok(read.into())
 }
 

@@ -16,11 +16,12 @@ use stead_core::quantity::ByteSize;
 use stead_core::request::TaskContext;
 use stead_core::rewind::{AbsenceReason, Checkpoint, CheckpointCost};
 use stead_core::tool::ToolName;
-use stead_core::{SnapshotId, Timestamp, WorkspaceId};
+use stead_core::{SessionId, SnapshotId, Timestamp, WorkspaceId};
+use stead_eval::FileRefusal;
 use stead_fs::archive::{self, ArchiveError};
 use stead_fs::patch::{self, Patch};
 use stead_fs::tools::{self, Call, FileTool};
-use stead_fs::{Change, Filesystem, FsError, Listing, MemoryFs, PathRules, WorkspacePath};
+use stead_fs::{Change, Filesystem, FsError, Limits, Listing, MemoryFs, PathRules, WorkspacePath};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use super::tree::{Kept, Tree};
@@ -30,7 +31,7 @@ use crate::contract::execs::Execs;
 use crate::contract::workspace::{
     ActionOrder, BoxGit, Done, FileOrder, Keep, OpenFile, Performed, PointOrder, Staged, ToolDone, ToolOrder, Workspace,
 };
-use crate::evaluate::{self, WorkingCopy, file_limits};
+use crate::evaluate::{self, WorkingCopy};
 use crate::overlay::layer_store::{LayerKey, LayerSlot};
 
 /// Path of the file with the context of the agent's task.
@@ -76,21 +77,26 @@ impl MemoryWorkspace {
         let Some((evaluated, order)) = work else {
             return failed("interrupted", "The evaluation was interrupted.".to_owned(), None);
         };
-        let writes = match &evaluated {
-            Ok(evaluation) if evaluation.succeeded() && !evaluation.result.writes.is_empty() => {
-                &evaluation.result.writes
-            }
-            _ => return evaluate::unchanged(evaluated),
+        let evaluation = match evaluated {
+            Ok(evaluation) if evaluation.succeeded() && !evaluation.result.writes.is_empty() => evaluation,
+            other => return evaluate::unchanged(other, &order.limits),
         };
         let current = self.current().await;
         let mut files = current.files.clone();
-        let written = evaluate::write_again(&mut files, writes, &order);
-        if let (Ok(_), Err(full)) = (&written, self.keeper.check(&current.files, &files)) {
-            return failed(full.code(), full.to_string(), Some(MAKE_ROOM.to_owned()));
-        }
+        let written = evaluate::write_again(&mut files, &evaluation.result.writes, &order).and_then(|changes| {
+            let full = |full: FsError| FileRefusal {
+                hint: Some(MAKE_ROOM.to_owned()),
+                ..FileRefusal::new(full.code().as_str(), full.to_string())
+            };
+            self.keeper.check(&current.files, &files).map_err(full)?;
+            Ok(changes)
+        });
         match written {
-            Ok(changes) => ToolDone { answer: evaluate::answer(evaluated), done: self.stage(current, files, changes) },
-            Err(error) => evaluate::unchanged(Err(error)),
+            Ok(changes) => {
+                let done = self.stage(current, files, changes);
+                ToolDone { answer: evaluate::answer(Ok(evaluation), &order.limits), done }
+            }
+            Err(refusal) => evaluate::unchanged(Ok(evaluation.refuse(refusal)), &order.limits),
         }
     }
 }
@@ -289,10 +295,13 @@ impl Workspace for MemoryWorkspace {
         Ok(())
     }
 
-    async fn open(&self, path: &str) -> Result<OpenFile, FsError> {
+    async fn open_within(&self, path: &str, most_bytes: u64) -> Result<OpenFile, FsError> {
         let (path, files) = (existing_path(path)?, self.files().await);
-        let content = files.open_read(&path)?;
-        Ok(OpenFile { stat: files.stat(&path)?, hash: files.hash(&path)?, content })
+        let (content, stat) = (files.open_read(&path)?, files.stat(&path)?);
+        if stat.size > most_bytes {
+            return Err(FsError::TooLarge { path, size: stat.size, limit: most_bytes });
+        }
+        Ok(OpenFile { stat, hash: files.hash(&path)?, content })
     }
 
     async fn list(&self, path: &str) -> Result<Listing, FsError> {
@@ -314,9 +323,9 @@ impl Workspace for MemoryWorkspace {
         self.tree.lock().await.hash()
     }
 
-    async fn diff(&self) -> Result<Patch, FsError> {
+    async fn diff(&self, options: patch::Options) -> Result<Patch, FsError> {
         let tree = self.tree.lock().await.clone();
-        let compared = off_thread(move || patch::between(&tree.base, &tree.files)).await;
+        let compared = off_thread(move || patch::between(&tree.base, &tree.files, &options)).await;
         compared.unwrap_or_else(|| Err(interrupted()))
     }
 
@@ -333,7 +342,7 @@ impl Workspace for MemoryWorkspace {
         let mut files = current.files.clone();
         // A search through many files would block every other session on this thread.
         let called = off_thread(move || {
-            let limits = file_limits(&order.limits);
+            let limits = Limits::from(&order.limits);
             let call = Call { tool, arguments: &order.arguments, limits: &limits, now_millis: order.now.millis() };
             let reply = tools::call(&mut files, call);
             (files, reply)
@@ -352,10 +361,12 @@ impl Workspace for MemoryWorkspace {
             return ToolDone { answer, done: Done::nothing() };
         }
         if let Err(full) = self.keeper.check(&current.files, &files) {
-            return failed(full.code(), full.to_string(), Some(MAKE_ROOM.to_owned()));
+            return failed(full.code().as_str(), full.to_string(), Some(MAKE_ROOM.to_owned()));
         }
         ToolDone { answer, done: self.stage(current, files, reply.changes) }
     }
+
+    async fn end_shell(&self, _session: SessionId) {}
 
     fn execs(&self) -> Option<&dyn Execs> {
         None

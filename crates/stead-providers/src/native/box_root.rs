@@ -9,6 +9,7 @@ use stead_core::command::CreateOrder;
 use stead_fs::mount::AllowedRoots;
 
 use crate::contract::error::ProviderError;
+use crate::guest::processor_env;
 use crate::overlay::Lineage;
 use crate::overlay::images::{HeldImage, Images};
 
@@ -66,7 +67,7 @@ pub(super) fn image(images: &Images, order: &CreateOrder) -> Result<Option<HeldI
         None => None,
     };
     if let (None, Some(reference), Some(digest)) = (&held, &order.base_image, &order.image_digest) {
-        let reason = format!("the source of this clone had {digest}, which is gone");
+        let reason = format!("the clone's source uses {digest}, which no longer exists");
         return Err(ProviderError::NoImage { image: reference.clone(), reason });
     }
     if held.is_none() {
@@ -77,7 +78,8 @@ pub(super) fn image(images: &Images, order: &CreateOrder) -> Result<Option<HeldI
 
 /// Returns the image's environment, overridden by the session's.
 pub(super) fn env(order: &CreateOrder, lineage: &Lineage) -> BTreeMap<String, String> {
-    let mut env = lineage.image.as_ref().map(|image| image.env.clone()).unwrap_or_default();
+    let mut env = processor_env(&order.limits);
+    env.extend(lineage.image.iter().flat_map(|image| image.env.clone()));
     env.extend(order.env.iter().map(|(name, value)| (name.to_owned(), value.to_owned())));
     env
 }
@@ -87,7 +89,7 @@ pub(super) fn env(order: &CreateOrder, lineage: &Lineage) -> BTreeMap<String, St
 pub(super) fn host_root(order: &CreateOrder) -> Result<Option<PathBuf>, ProviderError> {
     let Some(named) = &order.base_image else { return Ok(None) };
     if !named.starts_with('/') {
-        let reason = "no image of that name was imported, and it is no absolute path of an unpacked root".to_owned();
+        let reason = "no imported image has this name, and it is not the absolute path of a root directory".to_owned();
         return Err(ProviderError::NoImage { image: named.clone(), reason });
     }
     let refused = |error| ProviderError::BaseImage { reason: format!("base_image {named:?} is refused: {error}") };

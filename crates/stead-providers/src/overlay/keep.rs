@@ -7,6 +7,7 @@ use stead_box::BoxError;
 use stead_box::protocol::{Answer, FileAsk, FileStat, ProtocolError};
 use stead_core::SnapshotId;
 use stead_core::rewind::Touched;
+use stead_core::session::HashAbsence;
 use stead_fs::{Kind, WorkspacePath};
 
 use super::lineage::Durability;
@@ -17,6 +18,10 @@ use crate::guest::Looked;
 
 /// Maximum number of changed paths that are listed.
 const MOST_TOUCHED: u64 = 4096;
+
+/// A snapshot of a larger tree has no hash, because reading it takes longer than taking it.
+const HASHED_ENTRIES: u64 = 5_000;
+const HASHED_BYTES: u64 = 32 << 20;
 
 /// Delay before asking a box again whether it is idle.
 const REST_AGAIN: Duration = Duration::from_millis(10);
@@ -70,6 +75,28 @@ impl OverlayBox {
         Ok(())
     }
 
+    /// The hash of a tree that was just frozen, if it is small. The box starts over the frozen
+    /// layers for that. The lock of the state keeps every other user out, so the box has written
+    /// nothing afterwards. A tree that was copied because its box is busy has no hash: its
+    /// processes may have changed files since.
+    pub(super) fn frozen_hash(&self, state: &mut BoxState) -> Result<String, HashAbsence> {
+        // Programs of the host may change a mounted directory at any time.
+        if self.lineage().map_err(|_| HashAbsence::Failed)?.bound.is_some() {
+            return Err(HashAbsence::HostDirectory);
+        }
+        if state.written {
+            return Err(HashAbsence::AtWork);
+        }
+        let ask = FileAsk::TreeHash { most_entries: HASHED_ENTRIES, most_bytes: HASHED_BYTES };
+        // The snapshot is complete, so a box that does not answer only costs the hash.
+        let answered = self.connect_in(state).map_err(|_| HashAbsence::Failed)?.files(ask, None);
+        state.written = false;
+        match answered {
+            Ok((Answer::TreeHash { hash }, _)) => hash.ok_or(HashAbsence::TooLarge),
+            _ => Err(HashAbsence::Failed),
+        }
+    }
+
     /// Keeps the current layers as a snapshot. Nothing may be written above them.
     pub(super) fn keep_layers_as(&self, state: &mut BoxState, snapshot: SnapshotId) -> Result<(), ProviderError> {
         self.workspaces.change(self.id(), Durability::Now, |lineage| {
@@ -119,7 +146,7 @@ impl OverlayBox {
     }
 
     fn leaves(&self, state: &mut BoxState) -> Result<(Vec<(WorkspacePath, FileStat)>, u64), ProviderError> {
-        let nonsense = || BoxError::from(ProtocolError::Unexpected { what: "to a look at what was written" });
+        let nonsense = || BoxError::from(ProtocolError::Unexpected { what: "to a request for written files" });
         let (answer, body) = self.connect_in(state)?.files(FileAsk::Touched { most: MOST_TOUCHED }, None)?;
         let Answer::Listing { total } = answer else { return Err(nonsense().into()) };
         Ok((serde_json::from_slice(&body).map_err(|_| nonsense())?, total))

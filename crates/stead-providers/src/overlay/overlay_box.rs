@@ -5,9 +5,10 @@
 //! freezing costs one start, however much was written.
 
 use std::fs::File;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use stead_box::protocol::{FileAsk, GuestError, GuestErrorKind};
+use stead_box::protocol::{FileAsk, GuestError, GuestErrorKind, ProtocolError};
 use stead_box::{Access, Bound, BoxError, Connection, Reserve};
 use stead_core::box_facts::BoxFacts;
 use stead_core::capability::LimitKind;
@@ -16,10 +17,12 @@ use stead_core::config::ProviderName;
 use stead_core::event::{Failure, StepReport};
 use stead_core::policy::MountMode;
 use stead_core::rewind::{AbsenceReason, Checkpoint, CheckpointCost};
+use stead_core::session::HashAbsence;
+use stead_core::session::warning::WarningCode;
 use stead_core::{SnapshotId, WorkspaceId};
 use stead_fs::archive::{self, ArchiveError};
 use stead_fs::mount::AllowedRoots;
-use stead_fs::patch::Patch;
+use stead_fs::patch::{Options, Patch};
 use stead_fs::{DiskFs, FsError, WorkspacePath};
 
 use super::boxes::{Boxes, Restart, Running};
@@ -30,7 +33,7 @@ use super::workspaces::{BoxState, Workspaces};
 use crate::contract::error::ProviderError;
 use crate::contract::workspace::PointOrder;
 use crate::guest::limit_kinds;
-use crate::guest::{Fill, GuestBox, HostMounts, Looked, MountOrder, Scratch, patch_of, send};
+use crate::guest::{Fill, GuestBox, HostMounts, Looked, MountOrder, Scratch, in_frame, patch_of, read_patch, send};
 use crate::overlay::layer_store::{Layer, LayerKey, LayerSlot};
 
 /// Maximum number of layers before they are merged into one: overlayfs searches all of them for
@@ -38,9 +41,8 @@ use crate::overlay::layer_store::{Layer, LayerKey, LayerSlot};
 pub(super) const MOST_LAYERS: usize = 24;
 /// Maximum number of bytes that a box may write into a file of the server.
 const MOST_BYTES: u64 = 64 << 30;
-
-/// The code of the warning and of the error when the session has no base for a diff.
-const DIFF_UNAVAILABLE: &str = "diff_unavailable";
+/// Maximum size of a patch with its lists of paths, as JSON.
+const MOST_PATCH: u64 = 128 << 20;
 
 /// The part of the volume's reserve that must be left before a new generation begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,8 +71,8 @@ pub(crate) struct OverlayBox {
     /// The limits that the provider promised when the workspace was made.
     pub(crate) promised: Vec<LimitKind>,
     pub(crate) made: BoxFacts,
-    /// True if no box ran when the server adopted the workspace.
-    pub(crate) started_anew: bool,
+    /// True if no box that this server can use ran when it adopted the workspace.
+    pub(crate) started_anew: AtomicBool,
 }
 
 impl OverlayBox {
@@ -88,6 +90,9 @@ impl OverlayBox {
     }
 
     pub(super) fn start(&self, state: &mut BoxState) -> Result<Arc<dyn Running>, ProviderError> {
+        if state.stopped {
+            return Err(ProviderError::Paused);
+        }
         let lineage = self.lineage()?;
         let kept = self.workspaces.kept_generations(self.id());
         state.written = true;
@@ -115,6 +120,13 @@ impl OverlayBox {
             |error: &BoxError| matches!(error, BoxError::Lost(_) | BoxError::Gone { .. } | BoxError::Host { .. });
         if let Some(running) = &state.running {
             match running.connect() {
+                // The box outlived an upgrade that changed the protocol. A new box replaces it over
+                // its files.
+                Err(BoxError::Protocol(ProtocolError::Version { .. })) => {
+                    running.kill()?;
+                    state.running = None;
+                    self.started_anew.store(true, Ordering::Relaxed);
+                }
                 Err(error) if dead(&error) && running.has_ended() => state.running = None,
                 connected => {
                     // Any connection may write.
@@ -306,7 +318,7 @@ impl GuestBox for OverlayBox {
     }
 
     fn started_anew(&self) -> bool {
-        self.started_anew
+        self.started_anew.load(Ordering::Relaxed)
     }
 
     fn scratch(&self) -> &Scratch {
@@ -365,7 +377,7 @@ impl GuestBox for OverlayBox {
             return self.connect_in(&mut state).map(|_| Vec::new());
         }
         let (began_with, uncompared) = self.begin_with(&mut state)?;
-        let warnings = uncompared.iter().map(|reason| Failure::new(DIFF_UNAVAILABLE, reason.clone())).collect();
+        let warnings = uncompared.iter().map(|reason| WarningCode::DiffUnavailable.reported(reason.clone())).collect();
         self.workspaces.change(self.id(), Durability::Later, |lineage| {
             (lineage.began_with, lineage.uncompared) = (began_with, uncompared);
         })?;
@@ -383,6 +395,12 @@ impl GuestBox for OverlayBox {
 
     fn snapshot(&self, snapshot: SnapshotId) -> Result<(), ProviderError> {
         self.keep_as(&mut self.lock(), snapshot, Margin::OneGeneration, Patience::Long)
+    }
+
+    fn snapshot_with_hash(&self, snapshot: SnapshotId) -> Result<Result<String, HashAbsence>, ProviderError> {
+        let mut state = self.lock();
+        self.keep_as(&mut state, snapshot, Margin::OneGeneration, Patience::Long)?;
+        Ok(self.frozen_hash(&mut state))
     }
 
     fn ends_for_a_snapshot(&self) -> bool {
@@ -440,7 +458,7 @@ impl GuestBox for OverlayBox {
         self.put_back(snapshot)
     }
 
-    fn compare(&self) -> Result<Patch, BoxError> {
+    fn compare(&self, options: Options) -> Result<Patch, BoxError> {
         let mut state = self.lock();
         let mut connection = self.connect_in(&mut state).map_err(into_box_error)?;
         let lineage = self.lineage().map_err(into_box_error)?;
@@ -452,15 +470,18 @@ impl GuestBox for OverlayBox {
         }
         let same = state.compares_with == lineage.began_with;
         drop(state);
-        let answer = match lineage.began_with.as_deref() {
+        match lineage.began_with.as_deref() {
             // The box was busy when the session began, so it has no lower layers to compare with.
             Some([layer @ LayerRef::Own { .. }]) if !same => {
                 let tar = self.tar_of(layer)?;
-                connection.files(FileAsk::Diff, Some(&tar))?
+                patch_of(connection.files(FileAsk::Diff { options: in_frame(options) }, Some(&tar))?)
             }
-            _ => connection.files(FileAsk::Compare, None)?,
-        };
-        patch_of(answer)
+            _ => {
+                let file = self.scratch().file().map_err(BoxError::Lost)?;
+                connection.files(FileAsk::CompareInto { options, most_filled: MOST_PATCH }, Some(&file))?;
+                read_patch(&file, MOST_PATCH)
+            }
+        }
     }
 }
 

@@ -1,6 +1,7 @@
-//! Warm boxes: started over no layers, bound to a session when it claims one.
+//! Warm boxes. A warm box starts without layers and belongs to no session until one claims it.
 //!
-//! Invariant: a waiting box has run nothing and written nothing, so its layers can still be chosen.
+//! Invariant: a waiting box has run no command and written no file, so its layers can still be
+//! chosen.
 //! A session without files uses the box unchanged. A session with layers gets the same box, or a
 //! new one, over its layers ([`super::overlay_box`]).
 
@@ -13,17 +14,18 @@ use crate::contract::error::ProviderError;
 use crate::guest::limit_kinds;
 
 impl OverlayBox {
-    /// Starts the box over no layers.
+    /// Starts the box without layers.
     pub(crate) fn warm(&self) -> Result<(), ProviderError> {
         let mut state = self.lock();
-        // A session without files begins with an empty tree, so its box compares with that.
+        // A session without files starts with an empty tree, so its diff compares with that tree.
         self.workspaces.change(self.id(), Durability::Later, |lineage| lineage.began_with = Some(Vec::new()))?;
         self.start(&mut state)?.connect()?;
         state.written = false;
         Ok(())
     }
 
-    /// Gives the waiting box to its session.
+    /// Binds the waiting box to its session. Fails if a limit that the provider promised does not
+    /// hold.
     pub(crate) fn claim(&self, env: BTreeMap<String, String>) -> Result<(), ProviderError> {
         let gone = || ProviderError::Gone { workspace: self.id() };
         let mut state = self.lock();

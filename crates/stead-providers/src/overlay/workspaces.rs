@@ -2,7 +2,7 @@
 //! removal.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -39,6 +39,9 @@ pub(crate) struct Workspaces {
 #[derive(Default)]
 pub(crate) struct BoxState {
     pub(crate) running: Option<Arc<dyn Running>>,
+    /// True if the session is paused and its box stopped. No box starts until the workspace is
+    /// adopted again, although an operation from before the pause may still ask for one.
+    pub(super) stopped: bool,
     /// The layers that the running box compares with.
     pub(super) compares_with: Option<Vec<LayerRef>>,
     /// True if a box has run over the current generation, so that it may contain files.
@@ -132,11 +135,33 @@ impl Workspaces {
         let lineage = self.lineage(id).ok_or(ProviderError::Gone { workspace: id })?;
         let state = self.state(id);
         let mut state = lock(&state);
-        state.written = true;
+        (state.written, state.stopped) = (true, false);
         if state.running.is_none() {
             state.running = find(&lineage)?;
             state.compares_with = lineage.began_with;
         }
+        Ok(())
+    }
+
+    /// Stops the box with `end` and keeps the files. Both happen under the workspace's lock, so no
+    /// start can be running, and every later start fails until [`Self::adopt`].
+    pub(crate) fn stop_with(
+        &self,
+        id: WorkspaceId,
+        end: impl FnOnce(&Path, &Path) -> Result<(), ProviderError>,
+    ) -> Result<(), ProviderError> {
+        if self.is_of_another(id) || self.lineage(id).is_none() {
+            return Err(ProviderError::Gone { workspace: id });
+        }
+        let state = self.state(id);
+        let mut state = lock(&state);
+        let (directory, volume) = (self.directories.directory(id), self.directories.volume(&id.to_string()));
+        end(&directory, &volume)?;
+        state.running = None;
+        self.directories.sync(id).map_err(|error| host("sync", &volume, error))?;
+        sync_files(&volume).map_err(|error| host("sync", &volume, error))?;
+        // Last: after a failure the session goes on, and its next call starts the box again.
+        state.stopped = true;
         Ok(())
     }
 
@@ -320,6 +345,15 @@ impl Workspaces {
 fn find_snapshot(lineages: &BTreeMap<WorkspaceId, Lineage>, snapshot: SnapshotId) -> Option<Vec<LayerRef>> {
     let name = snapshot.to_string();
     lineages.values().find_map(|lineage| lineage.snapshots.get(&name)).cloned()
+}
+
+/// Syncs what the box has written: its image, or the file system of its directory.
+fn sync_files(volume: &Path) -> io::Result<()> {
+    match File::open(volume.join("volume.img")) {
+        Ok(image) => image.sync_all(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(rustix::fs::syncfs(File::open(volume)?)?),
+        Err(error) => Err(error),
+    }
 }
 
 /// The names in a directory; empty if the directory does not exist.

@@ -14,7 +14,7 @@ use stead_core::WorkspaceId;
 use stead_core::command::CreateOrder;
 use stead_core::config::ProviderName;
 
-use super::box_records::{Over, Record};
+use super::box_records::{Over, Record, host};
 use super::start::{Podman, gone};
 use crate::contract::error::ProviderError;
 use crate::overlay::{Boxes, Lineage, Restart, Running};
@@ -41,6 +41,23 @@ impl PodmanBoxes {
             podman.records.reopen(id, secret)?;
         }
         Ok(podman.records.connect(id).is_ok().then(|| self.running(id, record.held)))
+    }
+
+    /// Ends the box of a paused session. Its files stay.
+    pub(super) fn stop(&self, id: WorkspaceId) -> Result<(), ProviderError> {
+        let podman = &self.0;
+        let record = podman.records.record(id)?;
+        if record.overlay {
+            return podman.workspaces.stop_with(id, |_, _| end(podman, id, record));
+        }
+        wait(podman.remove_container(&record.container))?;
+        podman.records.close(id);
+        podman.records.write(id, &Record { mark: None, ..record })?;
+        let image = podman.records.directory(id).join("volume.img");
+        match std::fs::File::open(&image).and_then(|image| image.sync_all()) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(host("sync", &image, error)),
+            _ => Ok(()),
+        }
     }
 
     fn running(&self, id: WorkspaceId, held: Held) -> Arc<dyn Running> {
@@ -145,10 +162,14 @@ impl Running for PodmanBox {
     }
 
     fn kill(&self) -> Result<(), ProviderError> {
-        let record = self.record()?;
-        wait(self.podman.remove_container(&record.container))?;
-        self.podman.records.close(self.id);
-        self.podman.records.write(self.id, &Record { mark: None, over: None, ..record })?;
-        Ok(stead_box::unmount_container_files(&self.podman.records.directory(self.id))?)
+        end(&self.podman, self.id, self.record()?)
     }
+}
+
+/// Removes a container over layers and the mounts of its files.
+fn end(podman: &Podman, id: WorkspaceId, record: Record) -> Result<(), ProviderError> {
+    wait(podman.remove_container(&record.container))?;
+    podman.records.close(id);
+    podman.records.write(id, &Record { mark: None, over: None, ..record })?;
+    Ok(stead_box::unmount_container_files(&podman.records.directory(id))?)
 }

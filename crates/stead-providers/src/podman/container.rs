@@ -1,6 +1,6 @@
 //! The container that the provider asks Podman for, isolated in every respect.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{fs, io};
 
@@ -17,10 +17,12 @@ use super::client::{Client, escaped};
 use crate::contract::error::ProviderError;
 
 /// Version of the shape below. Raise it when the shape changes: older warm boxes are not used then.
-pub(super) const SHAPE: u32 = 4;
+pub(super) const SHAPE: u32 = 5;
 const CPU_PERIOD_MICROS: u64 = 100_000;
 /// An empty directory.
 const EMPTY: &str = "empty";
+/// Directory of the texts that the container shows in place of the kernel's.
+const SHOWN: &str = "shown";
 const PROCESSES: u64 = 32_768;
 /// Longest pause between attempts to remove a container that Podman reports as busy.
 pub(super) const BUSY_PAUSE: Duration = Duration::from_millis(100);
@@ -60,6 +62,8 @@ pub(super) struct Container<'a> {
     pub(super) files: Files,
     pub(super) seccomp: &'a Path,
     pub(super) limits: &'a Limits,
+    /// Paths in the container and the texts to show there.
+    pub(super) shown: &'a [(String, String)],
 }
 
 impl Container<'_> {
@@ -118,6 +122,7 @@ impl Container<'_> {
         });
         if let Some(mounts) = order["mounts"].as_array_mut() {
             mounts.extend(self.files());
+            mounts.extend(self.shown.iter().map(|(path, _)| bind(&self.shown_file(path), path, "ro")));
         }
         match self.first_uid {
             Some(0) => order["userns"] = json!({"nsmode": "host"}),
@@ -135,9 +140,20 @@ impl Container<'_> {
         order
     }
 
-    /// Makes the directories that must exist before the request to Podman.
+    /// Makes the directories and files that must exist before the request to Podman.
     pub(super) fn prepare(&self) -> io::Result<()> {
-        if self.files == Files::Furnished { fs::create_dir_all(self.directory.join(EMPTY)) } else { Ok(()) }
+        if self.files == Files::Furnished {
+            fs::create_dir_all(self.directory.join(EMPTY))?;
+        }
+        if !self.shown.is_empty() {
+            fs::create_dir_all(self.directory.join(SHOWN))?;
+        }
+        self.shown.iter().try_for_each(|(path, text)| fs::write(self.shown_file(path), text))
+    }
+
+    /// The file on the host with the text for a path in the container.
+    fn shown_file(&self, path: &str) -> PathBuf {
+        self.directory.join(SHOWN).join(path.trim_start_matches('/').replace('/', "-"))
     }
 
     fn files(&self) -> Vec<Value> {
@@ -214,6 +230,8 @@ pub(super) struct Own {
     id: String,
     /// Its first process, while it runs.
     pid: Option<i32>,
+    /// True if Podman has frozen its processes.
+    pub(super) paused: bool,
 }
 
 pub(super) async fn find(client: &Client, instance: &str, name: &str) -> Result<Found, ProviderError> {
@@ -253,7 +271,9 @@ impl Found {
         let id = container.get("Id").and_then(Value::as_str).filter(|_| label == Some(instance));
         let pid = container.pointer("/State/Pid").or(container.get("Pid")).and_then(Value::as_i64);
         let pid = pid.and_then(|pid| i32::try_from(pid).ok()).filter(|pid| *pid > 0);
-        id.map_or(Self::Another, |id| Self::Ours(Own { id: id.to_owned(), pid }))
+        let state = container.pointer("/State/Status").or(container.get("State")).and_then(Value::as_str);
+        let paused = state == Some("paused");
+        id.map_or(Self::Another, |id| Self::Ours(Own { id: id.to_owned(), pid, paused }))
     }
 }
 
@@ -265,8 +285,23 @@ pub(super) async fn remove_half(client: &Client, name: &str) -> Result<(), Provi
     client.delete(&format!("/containers/{}?force=true&timeout=0", escaped(name))).await.map(drop)
 }
 
+/// Freezes the processes of a container.
+pub(super) async fn pause(client: &Client, own: &Own) -> Result<(), ProviderError> {
+    client.post(&format!("/containers/{}/pause", escaped(&own.id)), None).await?.ok().map(drop)
+}
+
+/// Lets the processes of a frozen container run again.
+pub(super) async fn unpause(client: &Client, own: &Own) -> Result<(), ProviderError> {
+    client.post(&format!("/containers/{}/unpause", escaped(&own.id)), None).await?.ok().map(drop)
+}
+
 /// Removes a container of this server by its id.
 pub(super) async fn remove(client: &Client, own: &Own) -> Result<(), ProviderError> {
+    if own.paused {
+        // With control groups of version 1, a frozen process does not die before it runs again.
+        // Podman's own removal reports what goes wrong here.
+        let _ = unpause(client, own).await;
+    }
     if let Some(pid) = own.pid {
         // Kill the process first: Podman polls only ten times a second for the end of one that it
         // killed.

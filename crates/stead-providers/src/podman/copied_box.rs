@@ -11,8 +11,9 @@ use stead_core::capability::LimitKind;
 use stead_core::config::ProviderName;
 use stead_core::event::{Failure, StepReport};
 use stead_core::rewind::{AbsenceReason, Checkpoint, CheckpointCost};
+use stead_core::session::HashAbsence;
 use stead_core::{SnapshotId, WorkspaceId};
-use stead_fs::patch::Patch;
+use stead_fs::patch::{Options, Patch};
 
 use super::box_records::{self, BoxRecords};
 use crate::contract::error::ProviderError;
@@ -82,6 +83,11 @@ impl GuestBox for CopiedBox {
         Ok(tars::keep(self, &snapshot.to_string())?)
     }
 
+    fn snapshot_with_hash(&self, snapshot: SnapshotId) -> Result<Result<String, HashAbsence>, ProviderError> {
+        // Processes in the box may change files after the copy.
+        self.snapshot(snapshot).map(|()| Err(HashAbsence::AtWork))
+    }
+
     fn look(&self) -> Result<Looked, ProviderError> {
         Ok(Looked::default())
     }
@@ -121,8 +127,8 @@ impl GuestBox for CopiedBox {
         Ok(tars::restore(self, snapshot)?)
     }
 
-    fn compare(&self) -> Result<Patch, BoxError> {
-        tars::compare(self)
+    fn compare(&self, options: Options) -> Result<Patch, BoxError> {
+        tars::compare(self, options)
     }
 }
 

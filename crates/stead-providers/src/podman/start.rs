@@ -20,7 +20,7 @@ use super::container::{self, BUSY_ATTEMPTS, BUSY_PAUSE, Container, Files, Found}
 use super::image::Image;
 use super::{PodmanConfig, Trees};
 use crate::contract::error::ProviderError;
-use crate::guest::off_thread;
+use crate::guest::{off_thread, processor_env};
 use crate::overlay::{Lineage, Workspaces, limits};
 
 /// Timeout for a started container until its first process asks for its control socket.
@@ -49,7 +49,7 @@ impl Podman {
     /// The error is the reason. May block.
     pub(super) fn supports_overlay(&self) -> Result<(), String> {
         if self.config.trees == Trees::Copied {
-            return Err("this server is told to copy".to_owned());
+            return Err("this server is configured to copy trees".to_owned());
         }
         if !stead_box::runs_as_root() {
             return Err("only root can mount layers for Podman".to_owned());
@@ -143,10 +143,13 @@ impl Podman {
         self.ask_for(order, &mut record, &limits, files).await?;
         if files == Files::Furnished && !passes_descriptors(record.runtime.as_deref()) {
             let runtime = record.runtime.clone().unwrap_or_default();
-            let reason = format!("it is what Podman runs by default: say so with STEAD_PODMAN_RUNTIME={runtime}");
+            let reason = format!(
+                "it is Podman's default runtime, but Stead was not told so; set STEAD_PODMAN_RUNTIME={runtime}"
+            );
             return Err(ProviderError::RuntimeUnusable { runtime, reason });
         }
-        let mut all = record.image.env.clone();
+        let mut all = processor_env(&order.limits);
+        all.extend(record.image.env.clone());
         all.extend(env(order));
         let hand_over = HandOver { env: all, ..HandOver::default() };
         let has_volume = order.limits.disk.is_some() && record.first_uid.is_some();
@@ -201,7 +204,10 @@ impl Podman {
     ) -> Result<(), ProviderError> {
         let seccomp = self.seccomp_profile()?;
         let directory = self.records.directory(order.workspace);
+        // A box with its own kernel shows that kernel's resources.
+        let shown = if self.is_of_this_kernel() { stead_box::build::shown_texts(limits) } else { Vec::new() };
         let wanted = Container {
+            shown: &shown,
             name: &record.container,
             instance: &self.config.instance,
             workspace: &order.workspace.to_string(),
@@ -269,7 +275,7 @@ impl Podman {
                     }
                     return Ok(());
                 };
-                let mark = marked.clone().ok_or(BoxError::Gone { reason: "its first process cannot be told" })?;
+                let mark = marked.clone().ok_or(BoxError::Gone { reason: "its first process cannot be identified" })?;
                 laid = Some(stead_box::mount_container_files(
                     &init,
                     &ContainerMountOrder { spec, to: MountTarget::NewBox(mark) },
@@ -342,6 +348,24 @@ impl Podman {
     pub(super) async fn is_running(&self, container: &str) -> Result<bool, ProviderError> {
         let found = self.client.get(&format!("/containers/{}/json", escaped(container))).await?;
         Ok(found.status.is_success() && found.body.pointer("/State/Running") == Some(&serde_json::Value::Bool(true)))
+    }
+
+    /// Freezes a container of this server. Idempotent.
+    pub(super) async fn freeze(&self, name: &str) -> Result<(), ProviderError> {
+        match container::find(&self.client, &self.config.instance, name).await? {
+            Found::Ours(own) if own.paused => Ok(()),
+            Found::Ours(own) => container::pause(&self.client, &own).await,
+            // No container runs. The next one starts after the resume.
+            Found::Nobody | Found::Another => Ok(()),
+        }
+    }
+
+    /// Lets a frozen container run again. No-op for any other.
+    pub(super) async fn thaw(&self, name: &str) -> Result<(), ProviderError> {
+        match container::find(&self.client, &self.config.instance, name).await? {
+            Found::Ours(own) if own.paused => container::unpause(&self.client, &own).await,
+            _ => Ok(()),
+        }
     }
 
     /// Removes a container if both its label and the record say that it belongs to this server.

@@ -80,7 +80,7 @@ impl Tunnel {
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         };
-        // Nobody reads what ssh writes later, and a full pipe would stop it.
+        // Later output of ssh is discarded. An unread pipe would fill up and block ssh.
         if let Some(mut stderr) = stderr {
             tokio::spawn(async move { tokio::io::copy(&mut stderr, &mut tokio::io::sink()).await });
         }
@@ -89,7 +89,7 @@ impl Tunnel {
     }
 }
 
-/// What an ssh that has ended wrote on standard error.
+/// Returns the standard error of an ssh process that has ended.
 async fn message(stderr: Option<ChildStderr>) -> String {
     let mut bytes = Vec::new();
     if let Some(stderr) = stderr {

@@ -2,18 +2,22 @@
 
 use std::io::{Read, Seek, Write};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use stead_box::protocol::{Answer, Reply, VERSION, encode};
 use stead_core::command::CreateOrder;
-use stead_core::config::{ResourceLimits, ToolLimits};
+use stead_core::command::FileAccess;
+use stead_core::config::{CallLimits, ResourceLimits};
 use stead_core::env::Env;
 use stead_core::event::{Existing, Parents};
 use stead_core::plan::Action;
 use stead_core::tool::ToolName;
 use stead_core::{CallId, SessionId, Timestamp, WorkspaceId};
+use stead_fs::patch::Options;
 use stead_providers::{
     ActionOrder, AdoptOrder, FileOrder, Images, LayerStore, NativeConfig, NativeProvider, OperateError, Placement,
     Provider, ProviderError, ToolOrder, Workspace, conformance,
@@ -100,7 +104,9 @@ pub(crate) async fn call(workspace: &Arc<dyn Workspace>, tool: ToolName, argumen
     let call = CallId::from_bits(NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed).into());
     let now = Timestamp::from_millis(1_700_000_000_000);
     let evaluator = stead_eval::Evaluator::beside_this_program();
-    let order = ToolOrder { call, tool, arguments, limits: ToolLimits::default(), now, evaluator };
+    let (limits, files) = (CallLimits::default(), FileAccess::ALL);
+    let session = stead_core::SessionId::from_bits(1);
+    let order = ToolOrder { call, session, tool, arguments, limits, files, now, evaluator };
     let answer = workspace.call(order).await.answer;
     match (answer.result, answer.error) {
         (Some(result), None) => result,
@@ -195,7 +201,7 @@ fn files_go_in_and_out_and_are_compared() {
             call(&workspace, ToolName::Bash, json!({"command": "mkdir d; echo one > d/a"})).await;
             workspace.begin().await.unwrap();
             call(&workspace, ToolName::Edit, json!({"path": "d/a", "old_string": "one", "new_string": "two"})).await;
-            let patch = workspace.diff().await.unwrap();
+            let patch = workspace.diff(Options::default()).await.unwrap();
             assert!(patch.text.contains("-one\n+two"), "{}", patch.text);
             let mut opened = workspace.open("d/a").await.unwrap();
             let stead_fs::Content::Stream { reader, size: 4 } = &mut opened.content else {
@@ -204,6 +210,9 @@ fn files_go_in_and_out_and_are_compared() {
             let mut text = String::new();
             reader.read_to_string(&mut text).unwrap();
             assert_eq!((text.as_str(), opened.hash), ("two\n", stead_fs::ContentHash::of(b"two\n")));
+            let refused = workspace.open_within("d/a", 3).await.err();
+            assert!(matches!(refused, Some(stead_fs::FsError::TooLarge { size: 4, limit: 3, .. })), "{refused:?}");
+            assert!(workspace.open_within("d/a", 4).await.is_ok());
             let listed = workspace.list("d").await.unwrap();
             assert_eq!((listed.total, listed.entries[0].path.to_string()), (1, "d/a".to_owned()));
             assert!(matches!(workspace.list("x").await, Err(stead_fs::FsError::NotFound { .. })));
@@ -269,6 +278,45 @@ fn a_new_server_takes_up_the_boxes_of_the_old_one() {
             other.remove(order(4).workspace).await.unwrap();
             assert_eq!(after.list().await.unwrap(), [order(4).workspace]);
             after.remove(order(4).workspace).await.unwrap();
+        });
+    });
+}
+
+/// Answers every greeting of the server like a box with another protocol version.
+fn answer_with_another_version(directory: &Path) {
+    let path = directory.join("control.sock");
+    std::fs::remove_file(&path).unwrap();
+    let listener = UnixListener::bind(&path).unwrap();
+    let hello = encode(&Reply { id: 1, answer: Answer::Hello { version: VERSION + 1 } }, &[]).unwrap();
+    std::thread::spawn(move || {
+        // A closed connection would lose the answer.
+        let mut open = Vec::new();
+        while let Ok((mut stream, _)) = listener.accept() {
+            stream.write_all(&hello).unwrap();
+            open.push(stream);
+        }
+    });
+}
+
+#[test]
+fn a_box_of_another_protocol_version_is_replaced_over_its_files() {
+    let name = "native::a_box_of_another_protocol_version_is_replaced_over_its_files";
+    as_root_and_as_ordinary_user(name, |home, init| {
+        run(async {
+            let before = provider(home, init.clone());
+            let workspace = before.create(&order(6)).await.unwrap();
+            call(&workspace, ToolName::Bash, json!({"command": "echo kept > a; sync; (setsid sleep 60 &)"})).await;
+            drop((workspace, before));
+            answer_with_another_version(&home.join("boxes").join(order(6).workspace.to_string()));
+
+            let after = provider(home, init);
+            let adopt = AdoptOrder { create: order(6), history: Vec::new() };
+            let workspace = after.adopt(&adopt).await.unwrap();
+            assert!(!workspace.execs().unwrap().started_anew(), "the server has not asked the box yet");
+            let result = call(&workspace, ToolName::Bash, json!({"command": "cat a; pgrep -c sleep"})).await;
+            assert_eq!(result["stdout"], "kept\n0\n", "{result}");
+            assert!(workspace.execs().unwrap().started_anew());
+            after.remove(order(6).workspace).await.unwrap();
         });
     });
 }

@@ -9,6 +9,7 @@ use serde_json::json;
 use stead_core::plan::Action;
 use stead_core::tool::ToolName;
 use stead_core::{SnapshotId, Timestamp, WorkspaceId};
+use stead_fs::patch::Options;
 use stead_providers::{ActionOrder, AdoptOrder, FileOrder, LayerKey, LayerReport, LayerSlot, Provider, Workspace};
 
 use crate::native::{action, as_root_and_as_ordinary_user, call, order, provider, run};
@@ -63,12 +64,12 @@ fn many_workspaces_share_one_tree_and_a_diff_tells_what_each_did() {
             let change = "echo more >> a; rm src/b; rm -r docs; mkdir docs; echo new > docs/n; mv src/deep src/moved; \
                           ln -s a link; chmod +x a; mkdir empty; stat -c %u src/moved/c";
             assert_eq!(bash(&one, change).await, "1000\n");
-            let patch = one.diff().await.unwrap();
+            let patch = one.diff(Options::default()).await.unwrap();
             let changed: Vec<_> = patch.changed.iter().map(ToString::to_string).collect();
             assert_eq!(changed, ["a", "docs/d", "docs/n", "link", "src/b", "src/deep/c", "src/moved/c"]);
             assert!(patch.text.contains("+more") && patch.text.contains("-two"), "{}", patch.text);
             assert_eq!(bash(&other, "cat a src/b docs/d src/deep/c").await, "one\ntwo\nfour\nthree\n");
-            assert!(other.diff().await.unwrap().changed.is_empty());
+            assert!(other.diff(Options::default()).await.unwrap().changed.is_empty());
             // The box cannot see the server's paths.
             let shown = format!("grep -c -e {} -e volumes -e layers /proc/self/mountinfo", home.display());
             assert_eq!(bash(&other, &shown).await, "0\n");
@@ -107,7 +108,7 @@ fn a_fork_stands_on_what_was_frozen_and_outlives_its_origin() {
                 let seen =
                     "cat a private/p; ls docs; stat -c %u:%g private; echo mine > a; rm -r private; cat a; ls ~ /tmp";
                 assert_eq!(bash(&fork, seen).await, "kept\np\n1000:1000\nmine\n/home/agent:\n\n/tmp:\n");
-                let patch = fork.diff().await.unwrap();
+                let patch = fork.diff(Options::default()).await.unwrap();
                 assert_eq!(patch.changed.iter().map(ToString::to_string).collect::<Vec<_>>(), ["a", "private/p"]);
                 operate(&origin, FileOrder::Restore { snapshot: snap(1) }).await;
                 assert_eq!(bash(&origin, "cat a private/p").await, "kept\np\n");
@@ -242,7 +243,7 @@ fn a_snapshot_of_a_busy_box_ends_nothing_in_it() {
                 .unwrap();
             workspace.begin().await.unwrap();
             bash(&workspace, "echo two > b; ln -s /etc/passwd link; chmod +x b").await;
-            let patch = workspace.diff().await.unwrap();
+            let patch = workspace.diff(Options::default()).await.unwrap();
             assert_eq!(patch.changed.iter().map(ToString::to_string).collect::<Vec<_>>(), ["b", "link"]);
             operate(&workspace, FileOrder::Snapshot { snapshot: snap(1) }).await;
             assert_eq!(bash(&workspace, "rm a b; pgrep -c sleep").await, "1\n");
@@ -271,7 +272,7 @@ fn copies_of_a_busy_box_are_bounded_by_its_disk_limit() {
             }
             let at = Timestamp::from_millis(1);
             let third = workspace.operate(FileOrder::Snapshot { snapshot: snap(3) }, at).await.err().unwrap();
-            assert_eq!(third.code(), "no_room", "{third}");
+            assert_eq!(third.code(), stead_fs::ErrorCode::NoRoom, "{third}");
             assert_eq!(bash(&workspace, "stat -c %s a; pgrep -c sleep").await, "26214400\n1\n");
             // No process runs, so nothing has to be copied.
             bash(&workspace, "pkill sleep; while pgrep -x sleep; do true; done").await;
@@ -335,7 +336,8 @@ fn a_host_directory_is_mounted_as_it_was_asked_for() {
                 workspace.perform(mount(&host, mode, roots.clone())).await.unwrap();
                 workspace.begin().await.unwrap();
                 let seen = bash(&workspace, change).await;
-                let changed: Vec<_> = workspace.diff().await.unwrap().changed.iter().map(ToString::to_string).collect();
+                let changed: Vec<_> =
+                    workspace.diff(Options::default()).await.unwrap().changed.iter().map(ToString::to_string).collect();
                 let on_host = std::fs::read_to_string(host.join("a")).unwrap();
                 match mode {
                     MountMode::Overlay => {

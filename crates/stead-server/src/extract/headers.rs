@@ -82,6 +82,18 @@ impl<S: Sync> FromRequestParts<S> for AcceptsOctets {
     }
 }
 
+/// True if the client accepts JSON lines and not JSON.
+pub(crate) struct AcceptsLines(pub(crate) bool);
+
+impl<S: Sync> FromRequestParts<S> for AcceptsLines {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        let accepts = |wanted: &str| accepts(&parts.headers, wanted);
+        Ok(Self(accepts("application/x-ndjson") && !accepts("application/json")))
+    }
+}
+
 /// Returns true if `Accept` names the media type. Wildcards do not count.
 fn accepts(headers: &HeaderMap, wanted: &str) -> bool {
     (headers.get_all(header::ACCEPT).iter())

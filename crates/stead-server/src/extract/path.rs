@@ -9,7 +9,7 @@ use stead_core::ContentHash;
 use stead_core::content::ContentPath;
 use stead_core::image::{ImageName, InvalidImageName};
 use stead_core::tool::ToolName;
-use stead_core::{ExecId, Name, Resource, RunId, SessionId, SnapshotId};
+use stead_core::{ExecId, Name, Resource, RunId, SessionId, SnapshotId, TokenId};
 use stead_fs::{PathRules, WorkspacePath};
 
 use crate::problem::Problem;
@@ -57,6 +57,18 @@ impl<S: Sync> FromRequestParts<S> for NamePath {
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
         let id = segment(parts, "id").await?;
         id.parse().map(Self).map_err(|error: stead_core::id::InvalidId| Problem::invalid("id", error.to_string()))
+    }
+}
+
+/// `{id}` of a token.
+pub(crate) struct TokenPath(pub(crate) TokenId);
+
+impl<S: Sync> FromRequestParts<S> for TokenPath {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        let id = segment(parts, "id").await?;
+        id.parse().map(Self).map_err(|_| Problem::not_found(Resource::Token, &id))
     }
 }
 

@@ -11,6 +11,11 @@ use stead_core::parse::{FieldError, Invalid};
 
 use crate::problem::Problem;
 
+/// Maximum number of parameters with the same prefix.
+const MOST_PAIRS: usize = 16;
+/// Maximum length of a parameter with a prefix.
+const MOST_PAIR_BYTES: usize = 4096;
+
 /// The query parameters of one route.
 pub(crate) trait ReadQuery: Sized {
     fn read(parameters: &mut Parameters) -> Self;
@@ -96,6 +101,31 @@ impl Parameters {
             self.fail(name, format!("must be {}", words.join(" or ")));
         }
         found
+    }
+
+    /// Reads a text of 1 to `most` characters.
+    pub(crate) fn text(&mut self, name: &'static str, most: usize) -> Option<String> {
+        let text = self.take(name)?;
+        if text.is_empty() || text.chars().count() > most {
+            self.fail(name, format!("must have between 1 and {most} characters"));
+            return None;
+        }
+        Some(text)
+    }
+
+    /// Reads every parameter `{prefix}KEY`, as pairs of the key and the value. `shown` names them
+    /// in error messages.
+    pub(crate) fn prefixed(&mut self, prefix: &str, shown: &'static str) -> Vec<(String, String)> {
+        self.known.push(shown);
+        let given = self.given.extract_if(.., |(name, _)| name.starts_with(prefix));
+        let pairs: Vec<_> = given.map(|(name, value)| (name[prefix.len()..].to_owned(), value)).collect();
+        if pairs.iter().any(|(key, value)| key.is_empty() || key.len() + value.len() > MOST_PAIR_BYTES) {
+            self.fail(shown, format!("each needs a key, and may have at most {MOST_PAIR_BYTES} bytes with its value"));
+        }
+        if pairs.len() > MOST_PAIRS {
+            self.fail(shown, format!("at most {MOST_PAIRS} may be given"));
+        }
+        pairs
     }
 
     fn fail(&mut self, name: &'static str, message: String) {

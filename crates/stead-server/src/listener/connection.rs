@@ -56,19 +56,19 @@ pub(crate) async fn run(stream: TcpStream, router: Router, app: &App, registrati
         .with_upgrades();
     let mut connection = pin!(connection);
     let mut stopping = app.stopping.clone();
-    let mut told = false;
+    let mut announced = false;
     loop {
-        let look_again = if told { PARTING / 5 } else { next_look(&clocks, &app.config) };
+        let look_again = if announced { PARTING / 5 } else { next_look(&clocks, &app.config) };
         tokio::select! {
             _ = connection.as_mut() => return,
             () = registration.evicted.cancelled() => return,
             () = tokio::time::sleep(look_again) => {
-                if overdue(&clocks, &app.config) || (told && clocks.idle_for(PARTING)) {
+                if overdue(&clocks, &app.config) || (announced && clocks.idle_for(PARTING)) {
                     return;
                 }
             }
-            _ = stopping.wait_for(|stopping| *stopping), if !told => {
-                told = true;
+            _ = stopping.wait_for(|stopping| *stopping), if !announced => {
+                announced = true;
                 connection.as_mut().graceful_shutdown();
             }
         }

@@ -1,30 +1,33 @@
 //! Tool calls over MCP.
 //!
 //! A tool that ran and failed, and a call that was refused, both give a result that a model can
-//! read (`isError`), with a stable code and a message. Only an unknown tool name is a protocol
-//! error.
+//! read (`isError`), with a stable code and a message. The only protocol error is an unknown tool
+//! name in a session without a catalog.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use rmcp::model::{
-    CallToolRequestParams, CallToolResult, ContentBlock, ErrorData, MetaObject, ProgressNotificationParam,
-};
+use rmcp::model::{CallToolRequestParams, CallToolResult, ContentBlock, ErrorData, MetaObject, ResourceContents};
 use rmcp::service::{RequestContext, RoleServer};
 use serde_json::{Map, Value, json};
+use stead_api::tool::presented::{Block, Outcome, Presented, present};
+use stead_core::content::binding::Operation;
 use stead_core::content::run::{CallFrom, CallRequest};
 use stead_core::event::Answer;
 use stead_core::{CallId, Rejection};
 use stead_engine::OpError;
-use stead_engine::ops::{self, BoundReply, ToolReply};
+use stead_engine::ops::{self, BoundReply, CallLink, Notices, ToolReply};
 
 use super::chosen::Chosen;
+use super::notifications::CallNotifications;
 use super::set_digest;
-use super::text;
+use super::text::{self, Pages};
 use crate::problem::Problem;
 use crate::tools;
 
 /// Interval of progress notifications, if the client asked for them.
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
+/// Interval for calls that another server carries out, which may have progress of its own.
+const PROGRESS_ELSEWHERE_EVERY: Duration = Duration::from_secs(10);
 
 pub(super) async fn call(
     chosen: &Chosen,
@@ -42,32 +45,47 @@ pub(super) async fn call(
     let arguments = Value::Object(request.arguments.unwrap_or_default());
     let cancelled = context.ct.clone();
     let called = ops::call_tool_until(&chosen.app.engine, &chosen.actor, chosen.session, tool, arguments, cancelled);
-    Ok(match with_progress(called, context).await {
-        Ok(reply) => result(reply),
+    let (_, received) = Notices::channel();
+    let notifications = CallNotifications { context, level: chosen.log_level.clone(), pace: PROGRESS_EVERY };
+    Ok(match notifications.during(called, received).await {
+        Ok(reply) => result(reply, Pages::ByOffset),
         Err(error) => refused(&Problem::from(error)),
     })
 }
 
 /// Calls a tool of the catalog, with the same checks as a run's tool call. Returns `None` if the
-/// session has no catalog.
+/// session has no catalog or is not active.
 async fn call_presented(
     chosen: &Chosen,
     request: &CallToolRequestParams,
     context: &RequestContext<RoleServer>,
 ) -> Option<CallToolResult> {
     let engine = &chosen.app.engine;
-    match ops::offered_tools(engine, chosen.session, chosen.catalog.clone()).await {
+    let offered = match ops::offered_tools(engine, &chosen.actor, chosen.session, chosen.catalog.clone()).await {
         Ok(None) | Err(OpError::Rejected(Rejection::NotActive { .. })) => return None,
-        Ok(Some(_)) => {}
+        Ok(Some(offered)) => offered,
         Err(error) => return Some(refused(&Problem::from(error))),
-    }
+    };
+    let tool = offered.iter().find(|tool| tool.descriptor.name == request.name);
+    let pages = match tool.is_some_and(|tool| tool.descriptor.parameters["properties"].get("offset").is_some()) {
+        true => Pages::ByOffset,
+        false => Pages::First,
+    };
     let from = CallFrom::Session { catalog: chosen.catalog.clone() };
-    let arguments = Value::Object(request.arguments.clone().unwrap_or_default());
-    let wish = CallRequest { name: request.name.to_string(), arguments, call_id: None };
-    let called = ops::call_bound_tool(engine, &chosen.actor, chosen.session, from, wish, context.ct.clone());
-    Some(match with_progress(called, context).await {
-        Ok(BoundReply { call, seq, tool: Some(tool), answer }) => result(ToolReply { call, seq, tool, answer }),
-        Ok(BoundReply { call, seq, tool: None, answer }) => elsewhere(call, seq, answer),
+    let given = Value::Object(request.arguments.clone().unwrap_or_default());
+    let wish = CallRequest { name: request.name.to_string(), arguments: given.clone(), call_id: None };
+    let (notices, received) = Notices::channel();
+    let link = CallLink { cancelled: context.ct.clone(), notices };
+    let called = ops::call_bound_tool(engine, &chosen.actor, chosen.session, from, wish, link);
+    // A call that another server carries out has that server's progress.
+    let elsewhere_bound = tool.is_some_and(|tool| matches!(tool.operation, Operation::Mcp { .. }));
+    let pace = if elsewhere_bound { PROGRESS_ELSEWHERE_EVERY } else { PROGRESS_EVERY };
+    Some(match (CallNotifications { context, level: chosen.log_level.clone(), pace }).during(called, received).await {
+        Ok(BoundReply { call, seq, tool: Some(tool), adapter, answer }) => match present(adapter, &given, &answer) {
+            Some(presented) => shaped(call, seq, presented),
+            None => result(ToolReply { call, seq, tool, answer }, pages),
+        },
+        Ok(BoundReply { call, seq, tool: None, answer, .. }) => elsewhere(call, seq, answer),
         Err(error) => refused(&Problem::from(error)),
     })
 }
@@ -86,47 +104,44 @@ fn elsewhere(call: CallId, seq: u64, answer: Answer) -> CallToolResult {
         (Some(_), None, None) => None,
     };
     result.content = passed.unwrap_or_else(|| vec![ContentBlock::text(answer.message)]);
-    result.meta = Some(told(call, seq));
+    result.meta = Some(call_meta(call, seq));
     result
 }
 
-fn told(call: CallId, seq: u64) -> MetaObject {
+fn call_meta(call: CallId, seq: u64) -> MetaObject {
     let mut meta = Map::new();
     meta.insert("stead/call_id".to_owned(), call.to_string().into());
     meta.insert("stead/seq".to_owned(), seq.into());
     MetaObject(meta)
 }
 
-/// Waits for the call and sends a progress notification each second, if the client gave a progress
-/// token.
-async fn with_progress<T>(called: impl Future<Output = T>, context: &RequestContext<RoleServer>) -> T {
-    let Some(token) = context.meta.get_progress_token() else { return called.await };
-    tokio::pin!(called);
-    let begun = Instant::now();
-    loop {
-        tokio::select! {
-            done = &mut called => return done,
-            () = tokio::time::sleep(PROGRESS_EVERY) => {
-                let seconds = begun.elapsed().as_secs_f64();
-                let mut progress = ProgressNotificationParam::new(token.clone(), seconds);
-                progress.message = Some(format!("running for {seconds:.0} s"));
-                // A failed notification is no reason to stop the call.
-                let _ = context.peer.notify_progress(progress).await;
-            }
+/// Converts a result that is in the shape of the caller's profile.
+fn shaped(call: CallId, seq: u64, presented: Presented) -> CallToolResult {
+    let mut result = CallToolResult::default();
+    result.is_error = Some(presented.outcome == Outcome::Failure);
+    result.content = vec![match presented.block {
+        Block::Text(text) => ContentBlock::text(text),
+        Block::Image { data, media_type } => ContentBlock::image(data, media_type),
+        Block::Audio { data, media_type } => ContentBlock::audio(data, media_type),
+        Block::File { uri, data, media_type } => {
+            ContentBlock::resource(ResourceContents::blob(data, uri).with_mime_type(media_type))
         }
-    }
+    }];
+    result.structured_content = presented.structured;
+    result.meta = Some(call_meta(call, seq));
+    result
 }
 
-fn result(reply: ToolReply) -> CallToolResult {
+fn result(reply: ToolReply, pages: Pages) -> CallToolResult {
     let ToolReply { call, seq, tool, answer } = reply;
     let mut result = CallToolResult::default();
     result.is_error = Some(answer.error.is_some());
-    result.content = vec![ContentBlock::text(text::of(tool, &answer))];
+    result.content = vec![ContentBlock::text(text::of(tool, &answer, pages))];
     result.structured_content = match answer.error {
         Some(error) => Some(json!({"code": error.code, "message": error.message, "hint": error.hint})),
         None => answer.result,
     };
-    result.meta = Some(told(call, seq));
+    result.meta = Some(call_meta(call, seq));
     result
 }
 

@@ -19,7 +19,7 @@ use crate::problem::Problem;
 /// Returns every tool that the session's agent may call now: the tools of the catalog if there is
 /// one, else the workspace's own.
 pub(super) async fn tools(chosen: &Chosen) -> Result<Vec<Tool>, ErrorData> {
-    match ops::offered_tools(&chosen.app.engine, chosen.session, chosen.catalog.clone()).await {
+    match ops::offered_tools(&chosen.app.engine, &chosen.actor, chosen.session, chosen.catalog.clone()).await {
         Ok(Some(offered)) => return Ok(offered.into_iter().map(presented).collect()),
         Ok(None) | Err(OpError::Rejected(Rejection::NotActive { .. })) => {}
         Err(error) => return Err(refusal(&Problem::from(error))),
@@ -29,7 +29,8 @@ pub(super) async fn tools(chosen: &Chosen) -> Result<Vec<Tool>, ErrorData> {
     let Some(session) = state.session else { return Ok(Vec::new()) };
     // The list depends on the session's agent, not on the caller.
     let agent = Actor::Session { session: chosen.session };
-    let own = Definition::all().filter(|tool| may_use(&session, tool.name, &agent).is_ok()).map(describe);
+    let usable = |tool: &Definition| session.has_tool(tool.name) && may_use(&session, tool.name, &agent).is_ok();
+    let own = Definition::all().filter(usable).map(describe);
     Ok(own.chain(set_digest::listed(&session)).collect())
 }
 
@@ -62,6 +63,6 @@ fn annotations(tool: &Definition) -> ToolAnnotations {
     let hints = ToolAnnotations::new().open_world(tool.open_world);
     match tool.name.changes_files() {
         false => hints.read_only(true),
-        true => hints.read_only(false).destructive(true).idempotent(false),
+        true => hints.read_only(false).destructive(tool.destructive()).idempotent(tool.idempotent()),
     }
 }

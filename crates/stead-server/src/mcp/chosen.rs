@@ -8,7 +8,9 @@ use rmcp::model::{ErrorData, Extensions};
 use stead_core::content::profile;
 use stead_core::{Actor, Resource, SessionId};
 
-use super::Door;
+use super::McpSession;
+use super::notifications::LogLevel;
+use super::subscriptions::Subscriptions;
 use super::throttle::MessageInProgress;
 use crate::app::App;
 use crate::auth;
@@ -68,19 +70,24 @@ pub(super) struct Chosen {
     pub(super) session: SessionId,
     /// Catalog that the caller chose; `None` for the catalog of the active snapshot.
     pub(super) catalog: Option<String>,
+    /// Level of the log messages that the client wants.
+    pub(super) log_level: LogLevel,
+    /// Resources that the client subscribed to.
+    pub(super) subscriptions: Subscriptions,
     /// Counts this message as in progress on a `/mcp/line` connection.
     pub(super) in_progress: Option<MessageInProgress>,
 }
 
 impl Chosen {
     /// Uses the caller of the connection if it has one, else the caller of the request.
-    pub(super) fn of(door: &Door, extensions: &Extensions) -> Result<Self, ErrorData> {
-        let Caller { actor, session, catalog } = match &door.caller {
+    pub(super) fn of(handler: &McpSession, extensions: &Extensions) -> Result<Self, ErrorData> {
+        let Caller { actor, session, catalog } = match &handler.caller {
             Some(caller) => caller.clone(),
             None => from_request(extensions)?,
         };
-        let in_progress = door.throttle.as_ref().map(|throttle| throttle.begin());
-        Ok(Self { app: door.app.clone(), actor, session, catalog, in_progress })
+        let in_progress = handler.throttle.as_ref().map(|throttle| throttle.begin());
+        let (log_level, subscriptions) = (handler.log_level.clone(), handler.subscriptions.clone());
+        Ok(Self { app: handler.app.clone(), actor, session, catalog, log_level, subscriptions, in_progress })
     }
 }
 

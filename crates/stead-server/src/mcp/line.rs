@@ -2,7 +2,7 @@
 //! standard input and output with this server.
 //!
 //! `GET /mcp/line` with `Upgrade: mcp` upgrades the connection. Its caller and session are fixed
-//! from then on.
+//! from then on. It ends when its token does.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use hyper_util::rt::TokioIo;
 use rmcp::transport::async_rw::AsyncRwTransport;
 use tokio::sync::Semaphore;
 
-use super::Door;
+use super::McpSession;
 use super::chosen::Caller;
 use super::throttle::{Lines as ShortLines, Throttle, Writer};
 use crate::app::App;
@@ -39,16 +39,12 @@ impl Lines {
     }
 }
 
-pub(super) async fn upgrade(
-    State(lines): State<Lines>,
-    auth::Caller(actor): auth::Caller,
-    mut request: Request,
-) -> Response {
+pub(super) async fn upgrade(State(lines): State<Lines>, identity: auth::Identity, mut request: Request) -> Response {
     let wanted = request.headers().get(UPGRADE).is_some_and(|value| value == PROTOCOL);
     if !wanted {
-        return Problem::invalid("Upgrade", "this route wants the header Upgrade: mcp").into_response();
+        return Problem::invalid("Upgrade", "this route requires the header Upgrade: mcp").into_response();
     }
-    let caller = match Caller::new(actor, request.uri()) {
+    let caller = match Caller::new(identity.actor, request.uri()) {
         Ok(caller) => caller,
         Err(problem) => return problem.into_response(),
     };
@@ -60,7 +56,10 @@ pub(super) async fn upgrade(
     let upgrading = hyper::upgrade::on(&mut request);
     tokio::spawn(async move {
         match upgrading.await {
-            Ok(io) => serve(&lines.app, caller, TokioIo::new(io)).await,
+            Ok(io) => tokio::select! {
+                () = serve(&lines.app, caller, TokioIo::new(io)) => {}
+                () = identity.lifetime.ended(&lines.app.engine) => {}
+            },
             Err(error) => tracing::debug!(%error, "a connection was not upgraded"),
         }
         drop((place, ticket));
@@ -77,10 +76,10 @@ async fn serve(app: &App, caller: Caller, io: TokioIo<hyper::upgrade::Upgraded>)
     let throttle = Throttle::new(app.config.max_requests_per_session);
     let read = ShortLines::new(read, throttle.clone(), app.config.max_tool_body_bytes);
     let write = Writer { write, throttle: throttle.clone() };
-    let door = Door { app: app.clone(), caller: Some(caller), throttle: Some(throttle.clone()) };
+    let handler = McpSession::new(app, Some(caller), Some(throttle.clone()));
     let mut stopping = app.stopping.clone();
     let served = async {
-        match rmcp::serve_server(door, AsyncRwTransport::new_server(read, write)).await {
+        match rmcp::serve_server(handler, AsyncRwTransport::new_server(read, write)).await {
             Ok(service) => drop(service.waiting().await),
             Err(error) => tracing::debug!(%error, "an agent did not get past the greeting"),
         }

@@ -13,7 +13,7 @@ use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use http::{HeaderMap, Method};
+use http::{HeaderMap, Method, StatusCode};
 use rmcp::transport::streamable_http_server::SessionManager;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use serde::Deserialize;
@@ -88,7 +88,7 @@ impl Owners {
     fn reserve(&self, owner: &Owner) -> Result<Opening, Problem> {
         let most = match owner.actor {
             Actor::Session { .. } => self.limits.per_session,
-            Actor::Admin { .. } | Actor::System => self.limits.in_all.div_ceil(2),
+            Actor::Admin { .. } | Actor::User { .. } | Actor::System => self.limits.in_all.div_ceil(2),
         };
         let mut by_id = self.lock();
         let own = by_id.values().filter(|other| other.actor == owner.actor).count();
@@ -147,10 +147,16 @@ impl Drop for Opening {
 /// JSON-RPC errors keep their form. Plain-text errors of the library become problems.
 pub(super) async fn check(owners: State<Owners>, request: Request, next: Next) -> Response {
     let sent = plain_errors::Sent::of(request.headers());
+    let ends = request.method() == Method::DELETE;
     let mut response = match admit(owners, request, next).await {
         Ok(response) => plain_errors::shape(response, sent).await,
         Err(problem) => problem.into_response(),
     };
+    if ends && response.status() == StatusCode::ACCEPTED {
+        // The session has ended when the library responds, and clients take 202 for a failure.
+        *response.status_mut() = StatusCode::NO_CONTENT;
+        *response.body_mut() = Body::empty();
+    }
     response.extensions_mut().insert(OwnForm);
     response
 }

@@ -7,7 +7,7 @@ use http::{HeaderMap, StatusCode};
 
 use crate::problem::{Code, Problem};
 
-/// Maximum size of an error text of the library, in bytes.
+/// Maximum size in bytes of the library's error text. A longer text is dropped.
 const MOST_BYTES: usize = 4096;
 
 /// Content type of the request.
@@ -24,8 +24,9 @@ impl Sent {
     }
 }
 
-/// Replaces the body of a plain-text error with a problem and keeps the status. Clients depend on
-/// the status: after a 404 they open a new MCP session.
+/// Replaces the body of a plain-text error with a problem. Clients depend on the status: after a
+/// 404 they open a new MCP session. So the status stays, except that a 415 for a JSON body becomes
+/// 400.
 pub(super) async fn shape(response: Response, sent: Sent) -> Response {
     let code = match response.status() {
         // The library also responds with 415 to JSON that is not a JSON-RPC message.

@@ -11,7 +11,6 @@ use serde_json::{Value, json};
 use stead_api::digest::DigestRequest;
 use stead_core::digest::{BODY_CHARS, DigestScope, DigestText, SUMMARY_CHARS};
 use stead_core::parse::{self, FieldPath, Fields, Read};
-use stead_core::tool::ToolSet;
 use stead_core::{Actor, Name, Session};
 use stead_engine::ops::{self, DigestName};
 
@@ -24,7 +23,7 @@ pub(super) const NAME: &str = "set_digest";
 
 pub(super) fn listed(session: &Session) -> Option<Tool> {
     let agent = Actor::Session { session: session.id };
-    let open = session.spec.workspace.as_ref().is_some_and(|workspace| workspace.tools == ToolSet::all());
+    let open = session.spec.workspace.as_ref().is_some_and(|workspace| workspace.tools.allows_all());
     let may = stead_core::decide::may_set_digest(session, DigestScope::Session, &agent).is_ok();
     (open && may).then(describe)
 }

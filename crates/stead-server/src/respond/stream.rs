@@ -13,14 +13,14 @@ use axum::response::sse::{Event, KeepAlive, Sse};
 use futures::Stream;
 use futures::stream;
 use serde_json::json;
-use stead_core::SessionId;
+use stead_core::{Actor, SessionId};
 use stead_engine::{OpError, ops};
 use stead_store::StoredEvent;
 
 use crate::app::App;
 use crate::metrics::Open;
 use crate::respond::stream_turns::StreamTurn;
-use crate::wire::IntoWire as _;
+use crate::wire::shown_event;
 
 const PAGE: u32 = 256;
 /// Polling interval for a session that is not loaded, because it has no counter to wait on.
@@ -30,16 +30,22 @@ struct Reader {
     app: App,
     session: SessionId,
     after: u64,
+    actor: Actor,
     page: VecDeque<StoredEvent>,
     turn: StreamTurn,
     _open: Open,
 }
 
 /// Returns a stream of the events after `after`, including future ones.
-pub(crate) fn events(app: App, session: SessionId, after: u64) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
+pub(crate) fn events(
+    app: App,
+    session: SessionId,
+    after: u64,
+    actor: Actor,
+) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
     let heartbeat = KeepAlive::new().interval(app.config.heartbeat);
     let (page, turn) = (VecDeque::new(), app.stream_turns.of(session));
-    let reader = Reader { app, session, after, page, turn, _open: Open::new("stead_event_streams") };
+    let reader = Reader { app, session, after, actor, page, turn, _open: Open::new("stead_event_streams") };
     Sse::new(stream::unfold(reader, next)).keep_alive(heartbeat)
 }
 
@@ -49,8 +55,9 @@ async fn next(mut reader: Reader) -> Option<(Result<Event, Infallible>, Reader)>
         found = reader.advance() => found,
         _ = stopping.wait_for(|stopping| *stopping) => None,
     }?;
+    let actor = reader.actor.clone();
     let encode = || {
-        let data = json!(found.into_wire()).to_string();
+        let data = json!(shown_event(&found, &actor)).to_string();
         Event::default().id(found.seq.to_string()).event(&found.kind).data(data)
     };
     let event = reader.turn.encode(encode).await;

@@ -18,7 +18,7 @@ use stead_fs::Content;
 use utoipa::IntoParams;
 
 use crate::app::App;
-use crate::auth::Caller;
+use crate::auth::{Caller, InProject, Tenancy};
 use crate::extract::body::MaybeJson;
 use crate::extract::conditions::Wanted;
 use crate::extract::headers::IdempotencyKey;
@@ -27,33 +27,36 @@ use crate::extract::query::{Nothing, Parameters, Query, ReadQuery};
 use crate::extract::upload::Upload;
 use crate::problem::Problem;
 use crate::respond::download::{self, Facts};
-use crate::routes::paging::{Paging, PagingParams};
+use crate::routes::paging::{Paging, PagingParams, ProjectParams};
 use crate::wire::IntoWire;
 use stead_api::content::{ContentDiff, ContentHistory, ContentSchema, ContentTree, ContentVersion};
 use stead_api::list::List;
 use stead_api::schema;
 
 /// List content by name, each with its newest version.
-#[utoipa::path(get, path = "/content", tag = "content", operation_id = "list_content", params(PagingParams),
+#[utoipa::path(get, path = "/content", tag = "content", operation_id = "list_content", params(PagingParams, ProjectParams),
     responses((status = 200, body = List<ContentVersion>)))]
 pub(crate) async fn list(
     State(app): State<App>,
-    Query(paging): Query<Paging>,
+    tenancy: Tenancy,
+    Query(InProject { project, rest: paging }): Query<InProject<Paging>>,
 ) -> Result<Answer<List<ContentVersion>>, Problem> {
+    let tenant = tenancy.tenant(project)?;
     let page = ops::Page { after: paging.cursor.map(String::from), limit: paging.limit + 1 };
-    let found = ops::contents(&app.engine, &page).await?;
+    let found = ops::contents(&app.engine, &tenant, &page).await?;
     Ok(Answer(List::page(found, paging.limit, |version| version.name.to_string(), IntoWire::into_wire)))
 }
 
 /// Show all versions of one name, oldest first.
 #[utoipa::path(get, path = "/content/{name}", tag = "content", operation_id = "show_content",
-    params(("name" = schema::Name, Path)), responses((status = 200, body = ContentHistory)))]
+    params(("name" = schema::Name, Path), ProjectParams), responses((status = 200, body = ContentHistory)))]
 pub(crate) async fn show(
     State(app): State<App>,
+    tenancy: Tenancy,
     ContentName(name): ContentName,
-    _: Query<Nothing>,
+    Query(InProject { project, .. }): Query<InProject<Nothing>>,
 ) -> Result<Answer<ContentHistory>, Problem> {
-    let versions = ops::content_versions(&app.engine, &name).await?;
+    let versions = ops::content_versions(&app.engine, &tenancy.tenant(project)?, &name).await?;
     let head = versions.last().map_or(0, |version| version.version);
     Ok(Answer(ContentHistory { name, head, versions: versions.into_wire() }))
 }
@@ -88,22 +91,25 @@ impl ReadQuery for Conditions {
 ///
 /// The body is JSON, or a tar, tar.gz, tar.zst or zip archive. The server stores all files or none.
 #[utoipa::path(post, path = "/content/{name}/versions", tag = "content", operation_id = "push_content",
-    params(("name" = schema::Name, Path), PushParams, ("Idempotency-Key" = Option<String>, Header, pattern = "^[!-~]{1,255}$")),
+    params(("name" = schema::Name, Path), ProjectParams, PushParams, ("Idempotency-Key" = Option<String>, Header, pattern = "^[!-~]{1,255}$")),
     request_body(content((schema::ContentFiles = "application/json"), (schema::Bytes = "application/octet-stream"))),
     responses((status = 201, body = ContentVersion, headers(("Location" = String))), (status = 409), (status = 422)))]
 pub(crate) async fn push(
     State(app): State<App>,
     Caller(actor): Caller,
+    tenancy: Tenancy,
     ContentName(name): ContentName,
-    Query(conditions): Query<Conditions>,
+    Query(InProject { project, rest: conditions }): Query<InProject<Conditions>>,
     IdempotencyKey(key): IdempotencyKey,
     request: Request,
 ) -> Result<Response, Problem> {
+    let tenant = tenancy.changed_tenant(project)?;
     let _reserved = app.idempotency_keys.begin(&actor, key.as_deref())?;
     let (files, body_hash) = body(&app, request).await?;
     let idempotency = key.map(|key| ops::Idempotency { key, body_hash });
     let Conditions { expected_head, faulty } = conditions;
-    let pushed = ops::push_content(&app.engine, &actor, name, files, expected_head, faulty, idempotency).await?;
+    let version = ops::NewVersion { tenant, name, files, expected_head, faulty };
+    let pushed = ops::push_content(&app.engine, &actor, version, idempotency).await?;
     let version = pushed.into_wire();
     let location = format!("/api/v1/content/{}/versions/{}", version.name, version.version);
     Ok((StatusCode::CREATED, [(LOCATION, location)], Answer(version)).into_response())
@@ -153,14 +159,15 @@ impl Read for AnyText {
 
 /// Show a version and the list of its files.
 #[utoipa::path(get, path = "/content/{name}/versions/{v}", tag = "content", operation_id = "show_content_version",
-    params(("name" = schema::Name, Path), ("v" = schema::Count, Path)), responses((status = 200, body = ContentTree)))]
+    params(("name" = schema::Name, Path), ProjectParams, ("v" = schema::Count, Path)), responses((status = 200, body = ContentTree)))]
 pub(crate) async fn tree(
     State(app): State<App>,
+    tenancy: Tenancy,
     ContentName(name): ContentName,
     VersionPath(version): VersionPath,
-    _: Query<Nothing>,
+    Query(InProject { project, .. }): Query<InProject<Nothing>>,
 ) -> Result<Answer<ContentTree>, Problem> {
-    let version = ops::content_version(&app.engine, &name, Some(version)).await?;
+    let version = ops::content_version(&app.engine, &tenancy.tenant(project)?, &name, Some(version)).await?;
     let files = ops::content_files(&app.engine, &version).await?;
     let tree = files.into_wire();
     Ok(Answer(ContentTree { version: version.into_wire(), tree }))
@@ -168,20 +175,21 @@ pub(crate) async fn tree(
 
 /// Read a file of a version, or a range of its bytes.
 #[utoipa::path(get, path = "/content/{name}/versions/{v}/files/{*path}", tag = "content", operation_id = "read_content_file",
-    params(("name" = schema::Name, Path), ("v" = schema::Count, Path), ("path" = schema::ContentPath, Path),
+    params(("name" = schema::Name, Path), ProjectParams, ("v" = schema::Count, Path), ("path" = schema::ContentPath, Path),
         ("Range" = Option<String>, Header), ("If-None-Match" = Option<String>, Header), ("If-Range" = Option<String>, Header)),
     responses((status = 200, content((schema::Bytes = "application/octet-stream")), headers(("ETag" = String), ("Accept-Ranges" = String))),
         (status = 206, content((schema::Bytes = "application/octet-stream")), headers(("Content-Range" = String))),
         (status = 304, description = "It is what you have."), (status = 416, headers(("Content-Range" = String)))))]
 pub(crate) async fn read_file(
     State(app): State<App>,
+    tenancy: Tenancy,
     ContentName(name): ContentName,
     VersionPath(version): VersionPath,
     ContentFilePath(path): ContentFilePath,
-    _: Query<Nothing>,
+    Query(InProject { project, .. }): Query<InProject<Nothing>>,
     wanted: Wanted,
 ) -> Result<Response, Problem> {
-    let version = ops::content_version(&app.engine, &name, Some(version)).await?;
+    let version = ops::content_version(&app.engine, &tenancy.tenant(project)?, &name, Some(version)).await?;
     let (file, blob) = ops::open_content_file(&app.engine, &version, &path).await?;
     let content = Content::Stream { reader: Box::new(blob.file.into_std().await), size: blob.len };
     download::file(content, &Facts { hash: file.hash.to_string(), modified_millis: None }, &wanted)
@@ -212,15 +220,17 @@ impl ReadQuery for Between {
 
 /// Compare two versions of content.
 #[utoipa::path(get, path = "/content/{name}/diff", tag = "content", operation_id = "diff_content",
-    params(("name" = schema::Name, Path), DiffParams), responses((status = 200, body = ContentDiff)))]
+    params(("name" = schema::Name, Path), ProjectParams, DiffParams), responses((status = 200, body = ContentDiff)))]
 pub(crate) async fn diff(
     State(app): State<App>,
+    tenancy: Tenancy,
     ContentName(name): ContentName,
-    Query(Between { from, to }): Query<Between>,
+    Query(InProject { project, rest: Between { from, to } }): Query<InProject<Between>>,
 ) -> Result<Answer<ContentDiff>, Problem> {
-    let to = ops::content_version(&app.engine, &name, to).await?;
+    let tenant = tenancy.tenant(project)?;
+    let to = ops::content_version(&app.engine, &tenant, &name, to).await?;
     let from = from.unwrap_or_else(|| to.version.saturating_sub(1).max(1));
-    let from = ops::content_version(&app.engine, &name, Some(from)).await?;
+    let from = ops::content_version(&app.engine, &tenant, &name, Some(from)).await?;
     let changes = ops::content_diff(&app.engine, &from, &to).await?;
     let changes = changes.into_wire();
     Ok(Answer(ContentDiff { name, from: from.version, to: to.version, changes }))

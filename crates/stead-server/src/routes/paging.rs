@@ -43,3 +43,12 @@ pub(crate) fn after(parameters: &mut Parameters) -> Option<u64> {
     let (after, cursor) = (parameters.number("after", 0..=1 << 53), parameters.number("cursor", 0..=1 << 53));
     cursor.or(after)
 }
+
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "the field only describes the parameter; InProject holds it")]
+pub(crate) struct ProjectParams {
+    /// Project to work in. Absent for the caller's own project, or for the platform.
+    #[param(value_type = Option<schema::Name>)]
+    project: Option<String>,
+}

@@ -1,6 +1,7 @@
 //! Conversions of execs and their output.
 
 use stead_api::exec::{self as api, Exec, ExecFailure, Terminal};
+use stead_core::exec::ExecFailureCode;
 use stead_engine::ops::ExecView;
 use stead_providers::OutputStream;
 
@@ -13,7 +14,7 @@ impl IntoWire for ExecView {
         let Self { id, session, exec, output } = self;
         let (spec, exit) = (exec.spec, exec.exit);
         let (stdout, stderr) = output.map_or((None, None), |output| (Some(output.stdout), Some(output.stderr)));
-        let told = exit.as_ref();
+        let exit = exit.as_ref();
         Exec {
             id,
             session,
@@ -27,19 +28,23 @@ impl IntoWire for ExecView {
             timeout_seconds: spec.timeout_seconds,
             started_at: exec.started_at,
             ended_at: exec.ended_at,
-            exit_code: told.map(|exit| exit.exit_code),
-            signal: told.and_then(|exit| exit.signal),
-            timed_out: told.is_some_and(|exit| exit.timed_out),
-            killed: told.is_some_and(|exit| exit.killed),
-            oom: told.is_some_and(|exit| exit.oom),
-            duration_ms: told.map(|exit| exit.duration_ms),
+            exit_code: exit.map(|exit| exit.exit_code),
+            signal: exit.and_then(|exit| exit.signal),
+            timed_out: exit.is_some_and(|exit| exit.timed_out),
+            killed: exit.is_some_and(|exit| exit.killed),
+            oom: exit.is_some_and(|exit| exit.oom),
+            duration_ms: exit.map(|exit| exit.duration_ms),
             stdout,
             stderr,
-            stdout_total: told.map(|exit| exit.stdout_total),
-            stderr_total: told.map(|exit| exit.stderr_total),
-            truncated: told.is_some_and(|exit| exit.truncated),
-            chunks: told.map(|exit| exit.chunks),
-            error: exec.failure.map(|failure| ExecFailure { code: failure.code, message: failure.message }),
+            stdout_total: exit.map(|exit| exit.stdout_total),
+            stderr_total: exit.map(|exit| exit.stderr_total),
+            truncated: exit.is_some_and(|exit| exit.truncated),
+            chunks: exit.map(|exit| exit.chunks),
+            error: exec.failure.map(|failure| ExecFailure {
+                // Earlier versions recorded further codes for commands that the box refused.
+                code: failure.code.parse().unwrap_or(ExecFailureCode::Refused),
+                message: failure.message,
+            }),
         }
     }
 }

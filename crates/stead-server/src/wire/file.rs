@@ -1,6 +1,8 @@
 //! Conversions of workspace files.
 
-use stead_api::file::{Contents, Diff, Directory, FileEntry, FileKind, Placed};
+use stead_api::file::{
+    ChangeKind, Contents, Diff, Directory, FileChange, FileEntry, FileKind, Omitted, OmittedReason, Placed,
+};
 use stead_core::Timestamp;
 use stead_engine::ops::{Operated, PutFile};
 use stead_fs::{Entry, Kind, Listing, WorkspacePath, patch};
@@ -64,6 +66,55 @@ impl IntoWire for patch::Patch {
     fn into_wire(self) -> Diff {
         let texts = |paths: Vec<WorkspacePath>| paths.iter().map(ToString::to_string).collect();
         let contents = self.contents.into_iter().map(|(path, one)| (path.to_string(), one.into_wire())).collect();
-        Diff { changed: texts(self.changed), unshown: texts(self.unshown), contents, patch: self.text }
+        Diff {
+            changed: texts(self.changed),
+            unshown: texts(self.unshown),
+            contents,
+            patch: self.text,
+            files: self.files.into_wire(),
+            omitted: self.omitted.into_wire(),
+            ignored: self.ignored,
+        }
+    }
+}
+
+impl IntoWire for patch::FileChange {
+    type Wire = FileChange;
+
+    fn into_wire(self) -> FileChange {
+        let Self { path, kind, from, old_mode, new_mode, old_bytes, new_bytes, lines } = self;
+        let kind = match kind {
+            patch::ChangeKind::Added => ChangeKind::Added,
+            patch::ChangeKind::Deleted => ChangeKind::Deleted,
+            patch::ChangeKind::Modified => ChangeKind::Modified,
+            patch::ChangeKind::Renamed => ChangeKind::Renamed,
+            patch::ChangeKind::TypeChanged => ChangeKind::TypeChanged,
+        };
+        FileChange {
+            path: path.to_string(),
+            kind,
+            from: from.map(|from| from.to_string()),
+            old_mode,
+            new_mode,
+            old_bytes,
+            new_bytes,
+            insertions: lines.map(|lines| lines.added),
+            deletions: lines.map(|lines| lines.removed),
+        }
+    }
+}
+
+impl IntoWire for patch::Omitted {
+    type Wire = Omitted;
+
+    fn into_wire(self) -> Omitted {
+        let reason = match self.reason {
+            patch::OmittedReason::EmptyDirectory => OmittedReason::EmptyDirectory,
+            patch::OmittedReason::RemovedDirectory => OmittedReason::RemovedDirectory,
+            patch::OmittedReason::SpecialFile => OmittedReason::SpecialFile,
+            patch::OmittedReason::RefusedName => OmittedReason::RefusedName,
+            patch::OmittedReason::Repository => OmittedReason::Repository,
+        };
+        Omitted { path: self.path.to_string(), reason }
     }
 }

@@ -17,10 +17,11 @@ impl IntoWire for AuditRow {
     type Wire = AuditRecord;
 
     fn into_wire(self) -> AuditRecord {
-        let Self { id, entry } = self;
+        let Self { id, project, entry } = self;
         // The engine writes JSON. A row that is not valid JSON is returned as a string.
         let detail = serde_json::from_str(&entry.body).unwrap_or(Value::String(entry.body));
-        AuditRecord { id, at: entry.at, kind: entry.kind, actor: entry.actor, session: entry.session, detail }
+        let (at, kind, actor, session) = (entry.at, entry.kind, entry.actor, entry.session);
+        AuditRecord { id, at, kind, actor, session, project, detail }
     }
 }
 

@@ -1,8 +1,10 @@
 //! Conversions of runs, steps and tool calls.
 
-use stead_api::run::{BoundAnswer, Format, Run, Step};
+use serde_json::Value;
+use stead_api::run::{BoundAnswer, Format, Run, Step, StepWarning};
+use stead_api::tool::presented::present;
 use stead_api::tool::{ToolAnswer, ToolError};
-use stead_core::content::materialize::neutral;
+use stead_core::content::materialize::{Dropped, VendorRequest, neutral};
 use stead_core::content::{anthropic, openai};
 use stead_engine::ops::{BoundReply, RunView, StepReply, ToolReply};
 
@@ -33,18 +35,22 @@ impl IntoWire for (StepReply, Format) {
 
     fn into_wire(self) -> Step {
         let (StepReply { run, step, snapshot, inputs_hash, sizes, materials }, format) = self;
-        let request = match format {
-            Format::Neutral => neutral(materials),
+        let VendorRequest { request, dropped } = match format {
+            Format::Neutral => VendorRequest { request: neutral(materials), dropped: Vec::new() },
             Format::Anthropic => anthropic::request(materials),
             Format::Openai => openai::request(materials),
         };
-        Step { run, step, snapshot, inputs_hash, sizes, format, request }
+        let warning = |dropped: Dropped| StepWarning { code: dropped.code.to_owned(), message: dropped.message };
+        let warnings = dropped.into_iter().map(warning).collect();
+        Step { run, step, snapshot, inputs_hash, sizes, format, request, warnings }
     }
 }
 
-/// Converts the result of a run's tool call. `call_id` is the model's id of the call.
-pub(crate) fn bound_answer(reply: BoundReply, tool: String, call_id: Option<String>) -> BoundAnswer {
-    let BoundReply { call, seq, answer, .. } = reply;
+/// Converts the result of a run's tool call. `call_id` is the model's id of the call. The message
+/// is in the words of the caller's profile.
+pub(crate) fn bound_answer(reply: BoundReply, tool: String, arguments: &Value, call_id: Option<String>) -> BoundAnswer {
+    let BoundReply { call, seq, answer, adapter, .. } = reply;
+    let presented = present(adapter, arguments, &answer).and_then(|presented| presented.text().map(str::to_owned));
     BoundAnswer {
         call_id: call_id.unwrap_or_else(|| call.to_string()),
         call: call.to_string(),
@@ -53,7 +59,7 @@ pub(crate) fn bound_answer(reply: BoundReply, tool: String, call_id: Option<Stri
         ok: answer.error.is_none(),
         result: answer.result,
         error: answer.error.map(ToolError::from),
-        message: answer.message,
+        message: presented.unwrap_or(answer.message),
     }
 }
 

@@ -42,6 +42,7 @@ impl IntoWire for ops::SessionPlan {
 
 fn workspace_plan(spec: WorkspaceSpec, outlook: ops::Outlook) -> WorkspacePlan {
     let passed_over = outlook.passed_over.into_iter();
+    let limits = Limits::new(&spec, &outlook.enforced);
     WorkspacePlan {
         providers: spec.providers,
         provider: outlook.provider,
@@ -49,7 +50,7 @@ fn workspace_plan(spec: WorkspaceSpec, outlook: ops::Outlook) -> WorkspacePlan {
         capabilities: PlannedCapabilities { ok: true, needs: needed_sides(spec.policy.policy.kind()).to_vec() },
         policy: spec.policy.into(),
         plan: InitPlan { actions: spec.plan.actions, env: spec.plan.env },
-        limits: Limits::new(&spec.limits, &outlook.enforced),
+        limits,
         tools: outlook.tools,
         mounts: outlook.mounts.into_wire(),
         warnings: outlook.warnings.into_iter().map(Notice::from).collect(),

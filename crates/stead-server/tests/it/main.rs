@@ -8,6 +8,7 @@ mod document;
 mod events;
 mod harness;
 mod idempotency;
+mod identity;
 mod registry;
 mod sessions;
 mod shutdown;

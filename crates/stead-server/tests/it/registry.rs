@@ -79,7 +79,7 @@ async fn projects_and_the_platform_are_set_whole() {
 async fn tools_providers_pool_metrics_and_audit_are_listed() {
     let server = TestServer::start().await;
     let tools = server.get("/api/v1/tools").await.json();
-    assert_eq!(tools["items"].as_array().unwrap().len(), 11);
+    assert_eq!(tools["items"].as_array().unwrap().len(), 19);
     let providers = server.get("/api/v1/providers").await.json();
     assert_eq!((&providers["items"][0]["name"], &providers["items"][0]["healthy"]), (&json!("memory"), &json!(true)));
     assert_eq!(server.get("/api/v1/pool").await.json()["items"], json!([]));

@@ -123,6 +123,21 @@ async fn sessions_are_listed_newest_first_and_filtered() {
     assert_eq!(listed("?status=closed").await.0, Vec::<Value>::new());
 }
 
+/// This server has no default limits, so a workspace has none of its own.
+#[tokio::test]
+async fn t3_a_workspace_without_a_limit_that_a_quota_needs_is_refused() {
+    let server = TestServer::start().await;
+    server.declare("t").await;
+    server.put("/api/v1/projects/web", json!({})).await;
+    assert_eq!(server.put("/api/v1/projects/web/quotas", json!({"memory": "8G"})).await.status, 200);
+    let refused = server.post("/api/v1/sessions", json!({"agent_type": "t", "project": "web"})).await;
+    assert_eq!((refused.status, refused.code().as_str()), (422, "limit_required"));
+    let problem = refused.json();
+    assert!(problem["detail"].as_str().unwrap().contains("workspace.resource_limits"), "{problem}");
+    assert_eq!(problem["parameters"], json!({"scope": "project/web", "quantity": "memory"}));
+    server.session("t").await;
+}
+
 #[tokio::test]
 async fn a_full_server_says_when_to_come_back() {
     let settings = Settings { max_sessions: 1, ..Settings::default() };

@@ -130,6 +130,8 @@ pub(crate) enum Cause {
     /// The holder named them before, and the table lacks the references. The ledger may have them,
     /// so it gets a row that they were removed first: the rows of a reference always alternate.
     Lost,
+    /// The holder is deleted, and all its references with it.
+    Deleted,
 }
 
 impl References {
@@ -145,7 +147,7 @@ impl References {
             (false, Cause::Named) => HashSet::new(),
             _ => held_by(conn, &self.holder).await?,
         };
-        if self.holder.replaces() {
+        if self.holder.replaces() || self.cause == Cause::Deleted {
             let named: HashSet<String> = self.named.keys().map(|hash| hash.to_hex()).collect();
             let gone = held.iter().filter(|hash| !named.contains(*hash)).cloned();
             statements.extend(gone.flat_map(|hash| release(&key, hash)));

@@ -99,7 +99,7 @@ async fn transact<O: Operation>(pool: &PgPool, fence: &Fence, operation: &O) -> 
         Err(refused) => {
             // If the rollback fails too, the connection is lost and the server rolls back.
             if let Err(error) = transaction.rollback().await {
-                tracing::debug!(%error, "rollback failed; the server will roll back when it sees the connection gone");
+                tracing::debug!(%error, "rollback failed; the server rolls back when the connection closes");
             }
             return Err(refused);
         }

@@ -25,6 +25,7 @@ use crate::database::fence::Fence;
 use crate::database::operation::{Access, Operation};
 use crate::database::sql::{Conn, values};
 use crate::error::StoreError;
+use crate::journal::reservations;
 use crate::ledger;
 
 const OWNER_LOCK: i64 = 0x73_74_65_61_64_02;
@@ -102,7 +103,7 @@ impl Operation for Release {
     }
 }
 
-/// Raises the epoch. The first owner also begins the ledger.
+/// Raises the epoch and computes the sums of reservations. The first owner also begins the ledger.
 struct TakeOver {
     holder: String,
 }
@@ -122,6 +123,7 @@ impl Operation for TakeOver {
             )
             .await?;
         ledger::begin(conn).await?;
+        reservations::settle(conn).await?;
         row.map(|(epoch,)| epoch).ok_or_else(|| StoreError::corrupt("owner", "the table owner is empty"))
     }
 }
@@ -241,7 +243,7 @@ impl HeldLock {
                 Regained::Connection(connection) => {
                     self.connection = connection;
                     fence.regain();
-                    tracing::warn!("the lock on the database is held again; nobody took it meanwhile");
+                    tracing::warn!("the lock on the database is held again; no other server held it meanwhile");
                 }
                 Regained::TakenOver(found) => return fence.lose(self.taken_over(found)),
             }

@@ -32,6 +32,36 @@ pub(crate) struct Statement {
     pub(crate) values: Vec<Value>,
 }
 
+/// A `SELECT` that is put together from fixed texts and numbered parameters.
+pub(crate) struct Select {
+    sql: String,
+    values: Vec<Value>,
+}
+
+impl Select {
+    pub(crate) fn new(sql: &'static str) -> Self {
+        Self { sql: sql.to_owned(), values: Vec::new() }
+    }
+
+    /// Appends a text without parameters.
+    pub(crate) fn push(&mut self, text: &'static str) -> &mut Self {
+        self.sql.push_str(text);
+        self
+    }
+
+    /// Appends a text and a parameter after it.
+    pub(crate) fn with(&mut self, text: &'static str, value: impl Into<Value>) -> &mut Self {
+        self.values.push(value.into());
+        self.sql.push_str(text);
+        self.sql.push_str(&format!("${}", self.values.len()));
+        self
+    }
+
+    pub(crate) fn into_parts(self) -> (String, Vec<Value>) {
+        (self.sql, self.values)
+    }
+}
+
 /// Number of statements that SQLite runs together. Each combined text is prepared once and cached.
 const TOGETHER: usize = 8;
 
@@ -124,6 +154,26 @@ impl Conn<'_> {
             }
             Self::Postgres(connection) => {
                 bind!(sqlx::query_as::<Postgres, R>(sql), values).fetch_all(&mut **connection).await
+            }
+        }
+        .map_err(|error| StoreError::from_driver(doing, error))
+    }
+
+    /// Reads the rows of a statement that was put together from `'static` texts and parameters.
+    pub(crate) async fn all_selected<R: Record>(
+        &mut self,
+        doing: &'static str,
+        select: Select,
+    ) -> Result<Vec<R>, StoreError> {
+        let (sql, values) = select.into_parts();
+        match self {
+            Self::Sqlite(connection) => {
+                let query = sqlx::query_as::<Sqlite, R>(AssertSqlSafe(sql));
+                bind!(query, values).fetch_all(&mut **connection).await
+            }
+            Self::Postgres(connection) => {
+                let query = sqlx::query_as::<Postgres, R>(AssertSqlSafe(sql));
+                bind!(query, values).fetch_all(&mut **connection).await
             }
         }
         .map_err(|error| StoreError::from_driver(doing, error))

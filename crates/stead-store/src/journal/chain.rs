@@ -64,7 +64,7 @@ pub fn link(prev: &Hash, seq: u64, at: Timestamp, kind: &str, payload: &str) -> 
 pub enum BreakReason {
     #[error("the record is missing; the next one is {next}")]
     Missing { next: u64 },
-    #[error("record {found} stands here, out of order")]
+    #[error("record {found} is here, out of order")]
     OutOfOrder { found: u64 },
     #[error("the record begins another session's journal")]
     ForeignGenesis,

@@ -3,24 +3,25 @@
 //!
 //! Invariant: a [`Commit`] is written completely or not at all. The order inside is fixed, so that
 //! concurrent commits on PostgreSQL take their locks in one order and cannot deadlock. It is key,
-//! admission, session row, audit, events, ledger. A new session's row comes after its audit rows.
+//! session row, sums (`reservations.rs`), with inserts between them that wait for nothing. A commit
+//! that creates a session takes the lock of the sums before it inserts the session's row, which no
+//! other transaction can hold.
 
 use std::sync::Arc;
 
+use stead_core::admission::{QuotaExceeded, Resources};
 use stead_core::{SessionId, Timestamp};
 
 use crate::database::operation::{Failure, Operation};
 use crate::database::sql::{Conn, Statement, Value, values};
 use crate::error::StoreError;
 use crate::journal::chain::{self, Hash};
+use crate::journal::reservations::{self, Admission, Reservation};
+use crate::journal::search::{self, Before, SessionTerms};
 use crate::journal::session::{read_hash, read_seq};
 use crate::ledger::{self, Entry, SessionRecord};
 use crate::tables::audit::{self, AuditEntry};
 use crate::tables::idempotency::{self, ClaimError, IdempotencyKey, IdempotencyRow};
-
-/// The advisory lock that makes counting and adding live sessions atomic on PostgreSQL. The number
-/// is arbitrary, but the same in every server that shares the database.
-const ADMISSION_LOCK: i64 = 0x5354_4541_4400;
 
 #[derive(Debug, Clone)]
 pub struct Commit {
@@ -34,9 +35,15 @@ pub struct Commit {
     /// May be empty: then only the projection and the audit rows are written.
     pub events: Arc<[NewEvent]>,
     pub head: Head,
+    /// The user whose quota the session counts against. Ignored unless the commit creates the
+    /// session.
+    pub owner: Option<String>,
     pub audit: Vec<AuditEntry>,
+    /// Ignored unless the commit creates the session, or the session takes its place again.
     pub admission: Option<Admission>,
     pub idempotency: Option<IdempotencyClaim>,
+    /// The terms by which the session is found. `None` if they do not change.
+    pub terms: Option<SessionTerms>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,20 +58,15 @@ pub struct NewEvent {
 pub struct Head {
     pub status: String,
     pub live: bool,
-    /// True if the session has a workspace or will have one. [`Admission`] counts only these
-    /// sessions.
+    /// True if the session has a workspace or will have one.
     pub holds_workspace: bool,
+    /// The reserved amounts. They change only together with `live` or `holds_workspace`.
+    pub resources: Resources,
     pub agent_type: String,
     pub project: Option<String>,
     pub due_at: Option<Timestamp>,
     /// The hash of the state, on the commit that ends the session.
     pub final_hash: Option<String>,
-}
-
-/// The commit is refused if `max_live` other sessions with a workspace are live.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Admission {
-    pub max_live: u32,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,8 +88,10 @@ pub struct Committed {
 pub enum CommitError {
     #[error("the session moved on: expected sequence number {expected}, found {actual}")]
     Conflict { expected: u64, actual: u64 },
-    #[error("{live} sessions are live and at most {max} may be")]
-    Full { live: u64, max: u32 },
+    #[error("{live} sessions with a workspace are live and at most {max} may be")]
+    Full { live: u64, max: u64 },
+    #[error(transparent)]
+    Quota(QuotaExceeded),
     #[error("the session exists already")]
     Exists,
     #[error("there is no such session")]
@@ -128,17 +132,17 @@ impl Operation for Commit {
         if let Some(claim) = &self.idempotency {
             idempotency::claim(conn, claim, self.at).await?;
         }
-        if let Some(admission) = self.admission {
-            self.admit(conn, admission).await?;
-        }
-        let (seq, prev, created_at) = match self.create {
-            true => (0, chain::genesis(self.session), self.at),
+        let Locked { seq, prev, created_at, holding } = match self.create {
+            true => self.admit(conn).await?,
             false => self.lock_head(conn).await?,
         };
+        if !self.create {
+            self.readmit(conn, holding).await?;
+        }
         let links = self.links(seq, prev);
         let last_seq = seq + links.len() as u64;
         let head_hash = links.last().map_or(prev, |link| link.hash);
-        let audited = audit::insert(conn, &self.audit).await?;
+        let audited = audit::insert(conn, &self.audit, self.head.project.as_deref()).await?;
         let mut statements = Vec::with_capacity(2 + links.len() + audited.len());
         if self.create {
             self.insert_session(conn, last_seq, head_hash).await?;
@@ -148,14 +152,34 @@ impl Operation for Commit {
         statements.extend(links.into_iter().map(|link| self.insert_event(link)));
         statements.push(ledger::insert(self.ledger_entry(last_seq, head_hash, created_at)));
         statements.extend(audited.into_iter().map(ledger::insert));
+        statements.extend(self.change_reservation(conn, holding).await?);
         let expected = statements.len() as u64;
         // Only the update can change no row, and it cannot while the lock is held. The sequence
         // number in its WHERE clause enforces the compare-and-set nevertheless.
         if conn.together("write to a journal", statements).await? != expected {
             return Err(CommitError::Conflict { expected: seq, actual: last_seq });
         }
+        if let Some(terms) = &self.terms {
+            let before = if self.create { Before::None } else { Before::Some };
+            search::write(conn, self.session, terms, before).await?;
+        }
         Ok(Committed { first_seq: seq + 1, last_seq, head_hash })
     }
+}
+
+/// The position of the journal's end, after the locks are taken.
+struct Locked {
+    seq: u64,
+    prev: Hash,
+    created_at: Timestamp,
+    holding: Holding,
+}
+
+/// Fields of the session's row before the commit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Holding {
+    live: bool,
+    holds_workspace: bool,
 }
 
 /// An event with its position in the chain.
@@ -178,44 +202,61 @@ impl Commit {
         links
     }
 
-    async fn admit(&self, conn: &mut Conn<'_>, admission: Admission) -> Result<(), CommitError> {
-        if let Conn::Postgres(_) = conn {
-            // Held until the transaction ends, so that the next one counts this session. SQLite has
-            // one writer.
-            conn.execute("wait for admission", "SELECT pg_advisory_xact_lock($1)", values![ADMISSION_LOCK]).await?;
+    /// Admits a new session.
+    async fn admit(&self, conn: &mut Conn<'_>) -> Result<Locked, CommitError> {
+        if let Some(asked) = Reservation::after(self, None) {
+            reservations::admit(conn, &asked, self.admission.as_ref()).await?;
         }
-        let row: Option<(i64,)> = conn
-            .optional(
-                "count live sessions",
-                "SELECT COUNT(*) FROM sessions WHERE live = 1 AND holds_workspace = 1 AND id <> $1",
-                values![self.session],
-            )
-            .await?;
-        let live = row.map_or(Ok(0), |(count,)| read_seq(count))?;
-        if live >= u64::from(admission.max_live) {
-            return Err(CommitError::Full { live, max: admission.max_live });
+        let prev = chain::genesis(self.session);
+        Ok(Locked { seq: 0, prev, created_at: self.at, holding: Holding::default() })
+    }
+
+    /// Admits a session that takes its place again, such as one that is resumed.
+    async fn readmit(&self, conn: &mut Conn<'_>, holding: Holding) -> Result<(), CommitError> {
+        let takes_place = self.head.holds_workspace && !holding.holds_workspace;
+        let (true, Some(admission)) = (takes_place, &self.admission) else { return Ok(()) };
+        let before = reservations::select(conn, self.session).await?;
+        match (Reservation::after(self, before.as_ref()), before) {
+            (Some(after), Some(before)) => reservations::admit(conn, &after.beyond(&before), Some(admission)).await,
+            _ => Ok(()),
         }
-        Ok(())
+    }
+
+    /// The statements that change the session's reservation. There are none for most commits.
+    async fn change_reservation(&self, conn: &mut Conn<'_>, holding: Holding) -> Result<Vec<Statement>, StoreError> {
+        let Head { live, holds_workspace, .. } = self.head;
+        let unchanged = holding.live == live && (!live || holding.holds_workspace == holds_workspace);
+        if unchanged {
+            return Ok(Vec::new());
+        }
+        let before = if holding.live { reservations::select(conn, self.session).await? } else { None };
+        let after = Reservation::after(self, before.as_ref());
+        Ok(reservations::change(self.session, before.as_ref(), after.as_ref()))
     }
 
     /// Reads the head. On PostgreSQL, locks it until this transaction ends.
     ///
     /// The creation time comes from the first event, which the chain protects. The row's own value
     /// may have been edited, and the ledger would then confirm it.
-    async fn lock_head(&self, conn: &mut Conn<'_>) -> Result<(u64, Hash, Timestamp), CommitError> {
+    async fn lock_head(&self, conn: &mut Conn<'_>) -> Result<Locked, CommitError> {
         let sql = conn.either(
-            "SELECT s.seq, s.head_hash, COALESCE(e.at, s.created_at) FROM sessions s \
+            "SELECT s.seq, s.head_hash, COALESCE(e.at, s.created_at), s.live, s.holds_workspace FROM sessions s \
              LEFT JOIN events e ON e.session = s.id AND e.seq = 1 WHERE s.id = $1",
-            "SELECT s.seq, s.head_hash, COALESCE(e.at, s.created_at) FROM sessions s \
+            "SELECT s.seq, s.head_hash, COALESCE(e.at, s.created_at), s.live, s.holds_workspace FROM sessions s \
              LEFT JOIN events e ON e.session = s.id AND e.seq = 1 WHERE s.id = $1 FOR UPDATE OF s",
         );
-        let row: Option<(i64, Vec<u8>, i64)> =
+        let row: Option<(i64, Vec<u8>, i64, i64, i64)> =
             conn.optional("read a session's head", sql, values![self.session]).await?;
-        let (seq, hash, created_at) = row.ok_or(CommitError::UnknownSession)?;
-        let (actual, hash) = (read_seq(seq)?, read_hash(&hash)?);
+        let (seq, hash, created_at, live, holds_workspace) = row.ok_or(CommitError::UnknownSession)?;
+        let (actual, prev) = (read_seq(seq)?, read_hash(&hash)?);
         match self.expected_seq {
             Some(expected) if expected != actual => Err(CommitError::Conflict { expected, actual }),
-            _ => Ok((actual, hash, Timestamp::from_millis(created_at))),
+            _ => Ok(Locked {
+                seq: actual,
+                prev,
+                created_at: Timestamp::from_millis(created_at),
+                holding: Holding { live: live != 0, holds_workspace: holds_workspace != 0 },
+            }),
         }
     }
 

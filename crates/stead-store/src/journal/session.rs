@@ -3,9 +3,10 @@
 
 use stead_core::{SessionId, Timestamp};
 
-use crate::database::sql::{Conn, values};
+use crate::database::sql::{Conn, Select, values};
 use crate::error::StoreError;
 use crate::journal::chain::{Hash, StoredEvent};
+use crate::journal::search::{Bounds, SearchTerm};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionRow {
@@ -34,6 +35,8 @@ pub struct SessionQuery {
     pub status: Option<String>,
     pub agent_type: Option<String>,
     pub project: Option<String>,
+    /// Conditions on the session's terms, all of which must hold.
+    pub terms: Vec<SearchTerm>,
 }
 
 /// The columns of [`Row`], for every `SELECT` of a whole row.
@@ -52,20 +55,62 @@ pub(crate) async fn head(conn: &mut Conn<'_>, id: SessionId) -> Result<Option<Se
     row.map(Row::read).transpose()
 }
 
+/// Each filter has an index that also gives the order, so a page reads few rows that it does not
+/// return. With terms, the first exact one leads: SQLite keeps the order of a `CROSS JOIN`.
 pub(crate) async fn list(conn: &mut Conn<'_>, query: &SessionQuery) -> Result<Vec<SessionRow>, StoreError> {
     // '~' sorts after every id.
     let before = query.after.map_or("~".to_owned(), |id| id.to_string());
-    read_all(
-        conn.all(
-            "list sessions",
-            select_sessions!(
-                "WHERE id < $1 AND ($2 IS NULL OR status = $2) AND ($3 IS NULL OR agent_type = $3) \
-                 AND ($4 IS NULL OR project = $4) ORDER BY id DESC LIMIT $5"
-            ),
-            values![before, query.status.clone(), query.agent_type.clone(), query.project.clone(), query.limit],
-        )
-        .await?,
-    )
+    let mut terms: Vec<Bounds> = query.terms.iter().map(SearchTerm::bounds).collect();
+    terms.sort_by_key(|bounds| matches!(bounds, Bounds::Range(..)));
+    let mut terms = terms.into_iter();
+    let mut select = Select::new(
+        "SELECT s.id, s.seq, s.head_hash, s.status, s.live, s.holds_workspace, s.agent_type, s.project, s.due_at, \
+         s.final_hash, s.created_at, s.updated_at FROM ",
+    );
+    let order = match terms.next() {
+        None => {
+            select.with("sessions s WHERE s.id < ", before);
+            " ORDER BY s.id DESC LIMIT "
+        }
+        Some(Bounds::Exact(term)) => {
+            select.with("session_terms t CROSS JOIN sessions s WHERE s.id = t.session AND t.term = ", term);
+            select.with(" AND t.session < ", before);
+            " ORDER BY t.session DESC LIMIT "
+        }
+        Some(Bounds::Range(from, to)) => {
+            select.with("(SELECT DISTINCT session FROM session_terms WHERE term >= ", from);
+            select.with(" AND term < ", to).push(") t CROSS JOIN sessions s WHERE s.id = t.session");
+            // Not `t.session`: SQLite would then read the terms by session instead of by term.
+            select.with(" AND s.id < ", before);
+            " ORDER BY s.id DESC LIMIT "
+        }
+    };
+    for bounds in terms {
+        select.push(" AND EXISTS (SELECT 1 FROM session_terms o WHERE o.session = s.id");
+        match bounds {
+            Bounds::Exact(term) => select.with(" AND o.term = ", term),
+            Bounds::Range(from, to) => select.with(" AND o.term >= ", from).with(" AND o.term < ", to),
+        };
+        select.push(")");
+    }
+    let columns = [
+        (" AND s.status = ", &query.status),
+        (" AND s.agent_type = ", &query.agent_type),
+        (" AND s.project = ", &query.project),
+    ];
+    for (text, value) in columns {
+        if let Some(value) = value {
+            select.with(text, value.clone());
+        }
+    }
+    select.with(order, query.limit);
+    read_all(conn.all_selected("list sessions", select).await?)
+}
+
+/// The live sessions of a project, oldest first.
+pub(crate) async fn live_of(conn: &mut Conn<'_>, project: &str) -> Result<Vec<SessionRow>, StoreError> {
+    let sql = select_sessions!("WHERE live = 1 AND project = $1 ORDER BY id");
+    read_all(conn.all("list the live sessions of a project", sql, values![project]).await?)
 }
 
 /// The number of sessions in each status.

@@ -11,6 +11,7 @@ use stead_core::Timestamp;
 use crate::database::sql::{Conn, values};
 use crate::error::StoreError;
 use crate::journal::chain::Hash;
+use crate::ledger::audit_projects;
 use crate::ledger::begin::{self, AuditFields, DocumentFields, ReferenceFields, SessionFields};
 use crate::ledger::entry::{Entry, EntryKind, RELEASED};
 use crate::ledger::seal::{self, LedgerRow, PAGE, Seal, SealHasher};
@@ -228,7 +229,12 @@ impl Check<'_> {
             return self.found(Table::Ledger, seq.to_string(), None, format!("the kind '{}' is unknown", row.kind));
         };
         if (kind == EntryKind::Begin) != (self.report.records == 1) {
-            return self.found(Table::Ledger, seq.to_string(), None, "the ledger does not start where it began");
+            return self.found(
+                Table::Ledger,
+                seq.to_string(),
+                None,
+                "the ledger's first row, and no other, must be the begin row",
+            );
         }
         self.covers_blobs |= kind == EntryKind::BeginBlobs;
         if kind == EntryKind::Session && row.number > 0 && event.as_ref() != Some(&row.head) {
@@ -352,6 +358,9 @@ impl Check<'_> {
             next = page.last().and_then(|last| last.id.checked_add(1));
             page.iter().map(AuditFields::entry).for_each(|entry| self.record(&entry));
             self.report.accepted.extend(page.into_iter().filter_map(AuditFields::accepted_cut));
+        }
+        for LedgerBreak { table, id, number, reason } in audit_projects::strays(conn).await? {
+            self.found(table, id, number, reason);
         }
         Ok(())
     }

@@ -91,7 +91,8 @@ async fn audit_counter(conn: &mut Conn<'_>) -> Result<Vec<LedgerBreak>, StoreErr
 /// Other programs may have tables in the same schema, so only objects on Stead's own tables count.
 async fn postgres_schema(conn: &mut Conn<'_>) -> Result<Vec<LedgerBreak>, StoreError> {
     let sql = "WITH own(name) AS (VALUES ('sessions'), ('events'), ('audit'), ('idempotency'), ('documents'), ('settings'), \
-               ('blob_references'), ('owner'), ('ledger'), ('seals')), \
+               ('blob_references'), ('owner'), ('ledger'), ('seals'), ('reservations'), ('counters'), \
+               ('token_uses'), ('blob_uploads'), ('session_terms')), \
                relation AS (SELECT c.oid, c.relname, c.relkind FROM pg_class c JOIN own ON own.name = c.relname \
                WHERE c.relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = current_schema())) \
                SELECT 'trigger ' || t.tgname || ' of ' || r.relname FROM pg_trigger t JOIN relation r ON r.oid = t.tgrelid \

@@ -1,10 +1,14 @@
 //! Audit rows, which record allowed and refused actions. They are written in the transaction of
 //! their change and never modified.
+//!
+//! The column `project` is derived and not part of the hashed record. It is the project of the
+//! record's session, whose row the ledger covers, or the project that the body names, which is
+//! hashed. `stead verify` derives it again and reports a row that differs (`ledger/check.rs`).
 
 use stead_core::{SessionId, Timestamp};
 
 use crate::database::operation::Operation;
-use crate::database::sql::{Conn, values};
+use crate::database::sql::{Conn, Select, values};
 use crate::error::StoreError;
 use crate::failpoints;
 use crate::ledger::{self, Entry};
@@ -23,6 +27,8 @@ pub struct AuditEntry {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditRow {
     pub id: i64,
+    /// The project that the record is about.
+    pub project: Option<String>,
     pub entry: AuditEntry,
 }
 
@@ -30,6 +36,12 @@ pub struct AuditRow {
 pub struct AuditQuery {
     pub session: Option<SessionId>,
     pub kind: Option<String>,
+    pub actor: Option<String>,
+    pub project: Option<String>,
+    /// Only rows from this time on.
+    pub from: Option<Timestamp>,
+    /// Only rows before this time.
+    pub to: Option<Timestamp>,
     /// The last id of the previous page, 0 for the first. On PostgreSQL two concurrent transactions
     /// may commit their rows in either order. A reader that follows the end of the log must
     /// therefore look back over the last few ids.
@@ -48,21 +60,38 @@ pub enum AuditOrder {
     NewestFirst,
 }
 
+/// The project that a body without a session names.
+pub(crate) fn named_project(body: &str) -> Option<String> {
+    let body: serde_json::Value = serde_json::from_str(body).ok()?;
+    body.get("project")?.as_str().map(str::to_owned)
+}
+
 /// Writes rows in the transaction of the change they describe. Returns their ledger rows.
-pub(crate) async fn insert(conn: &mut Conn<'_>, entries: &[AuditEntry]) -> Result<Vec<Entry>, StoreError> {
+/// `project` is that of a session whose row may not exist yet.
+pub(crate) async fn insert(
+    conn: &mut Conn<'_>,
+    entries: &[AuditEntry],
+    project: Option<&str>,
+) -> Result<Vec<Entry>, StoreError> {
     let mut written = Vec::with_capacity(entries.len());
     for entry in entries {
         failpoints::audit()?;
+        let project = match entry.session {
+            Some(_) => project.map(str::to_owned),
+            None => named_project(&entry.body),
+        };
         let row: Option<(i64,)> = conn
             .optional(
                 "write the audit log",
-                "INSERT INTO audit (at, kind, actor, session, body) VALUES ($1, $2, $3, $4, $5) RETURNING id",
+                "INSERT INTO audit (at, kind, actor, session, body, project) VALUES ($1, $2, $3, $4, $5, \
+                 COALESCE($6, (SELECT s.project FROM sessions s WHERE s.id = $4))) RETURNING id",
                 values![
                     entry.at,
                     entry.kind.clone(),
                     entry.actor.clone(),
                     entry.session.map(|id| id.to_string()),
-                    entry.body.clone()
+                    entry.body.clone(),
+                    project
                 ],
             )
             .await?;
@@ -80,7 +109,7 @@ impl Operation for RecordAudit {
     type Error = StoreError;
 
     async fn run(&self, conn: &mut Conn<'_>) -> Result<(), StoreError> {
-        let written = insert(conn, &self.0).await?;
+        let written = insert(conn, &self.0, None).await?;
         ledger::append(conn, written).await
     }
 }
@@ -93,23 +122,43 @@ struct Row {
     actor: String,
     session: Option<String>,
     body: String,
+    project: Option<String>,
 }
 
 pub(crate) async fn select(conn: &mut Conn<'_>, query: &AuditQuery) -> Result<Vec<AuditRow>, StoreError> {
-    let statement = match query.order {
-        AuditOrder::OldestFirst => {
-            "SELECT id, at, kind, actor, session, body FROM audit \
-             WHERE id > $1 AND ($2 IS NULL OR session = $2) AND ($3 IS NULL OR kind = $3) AND id < $4 ORDER BY id LIMIT $5"
-        }
-        AuditOrder::NewestFirst => {
-            "SELECT id, at, kind, actor, session, body FROM audit \
-             WHERE id > $1 AND ($2 IS NULL OR session = $2) AND ($3 IS NULL OR kind = $3) AND id < $4 ORDER BY id DESC LIMIT $5"
-        }
-    };
+    let mut select = Select::new("SELECT id, at, kind, actor, session, body, project FROM audit");
+    select.with(" WHERE id > ", query.after);
+    if let Some(before) = query.before {
+        select.with(" AND id < ", before);
+    }
     let session = query.session.map(|id| id.to_string());
-    let before = query.before.unwrap_or(i64::MAX);
-    let given = values![query.after, session, query.kind.clone(), before, query.limit];
-    let rows: Vec<Row> = conn.all("read the audit log", statement, given).await?;
+    let texts = [
+        (" AND session = ", &session),
+        (" AND kind = ", &query.kind),
+        (" AND actor = ", &query.actor),
+        (" AND project = ", &query.project),
+    ];
+    for (text, value) in texts {
+        if let Some(value) = value {
+            select.with(text, value.clone());
+        }
+    }
+    for (text, at) in [(" AND at >= ", query.from), (" AND at < ", query.to)] {
+        if let Some(at) = at {
+            select.with(text, at);
+        }
+    }
+    if let Some(from) = query.from.filter(|_| query.after == 0) {
+        // Ids grow with time, so a page need not read the rows before the first match. `+id` makes
+        // SQLite find that row by its time.
+        select.with(" AND id >= (SELECT COALESCE(MIN(+id), 0) FROM audit WHERE at >= ", from).push(")");
+    }
+    let order = match query.order {
+        AuditOrder::OldestFirst => " ORDER BY id LIMIT ",
+        AuditOrder::NewestFirst => " ORDER BY id DESC LIMIT ",
+    };
+    select.with(order, query.limit);
+    let rows: Vec<Row> = conn.all_selected("read the audit log", select).await?;
     rows.into_iter().map(Row::read).collect()
 }
 
@@ -119,6 +168,6 @@ impl Row {
         let session = session.map_err(|error| StoreError::corrupt("session id", error))?;
         let at = Timestamp::from_millis(self.at);
         let entry = AuditEntry { at, kind: self.kind, actor: self.actor, session, body: self.body };
-        Ok(AuditRow { id: self.id, entry })
+        Ok(AuditRow { id: self.id, project: self.project, entry })
     }
 }

@@ -4,7 +4,8 @@
 //! `expected_revision` therefore proves that nothing changed. A deleted document keeps an empty row
 //! for this reason.
 
-use stead_core::Timestamp;
+use stead_core::identity::Tenant;
+use stead_core::{Name, Timestamp};
 
 use crate::database::operation::{Failure, Operation};
 use crate::database::sql::{Conn, values};
@@ -24,10 +25,14 @@ pub enum DocumentKind {
     Token,
     /// A global digest.
     Digest,
+    /// The quotas of a project.
+    Quota,
+    /// A project that is being deleted.
+    ProjectDeletion,
 }
 
 impl DocumentKind {
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 9] = [
         Self::Platform,
         Self::Project,
         Self::AgentType,
@@ -35,6 +40,8 @@ impl DocumentKind {
         Self::ContentVersion,
         Self::Token,
         Self::Digest,
+        Self::Quota,
+        Self::ProjectDeletion,
     ];
 
     /// The name in the database. Never change one.
@@ -47,6 +54,8 @@ impl DocumentKind {
             Self::ContentVersion => "content_version",
             Self::Token => "token",
             Self::Digest => "digest",
+            Self::Quota => "quota",
+            Self::ProjectDeletion => "project_deletion",
         }
     }
 }
@@ -154,6 +163,34 @@ pub(crate) async fn select(conn: &mut Conn<'_>, kind: DocumentKind, id: &str) ->
     Ok(row.map(|row| row.read(kind)))
 }
 
+/// Documents of one tenant: those whose ids begin with `project/`, or those without a `/`.
+pub(crate) async fn list_of(
+    conn: &mut Conn<'_>,
+    kind: DocumentKind,
+    tenant: &Tenant,
+    after: Option<&Name>,
+    limit: u32,
+) -> Result<Vec<Document>, StoreError> {
+    let after = after.map_or("", Name::as_str);
+    let (first, sql, end) = match tenant {
+        // '0' is the character after '/'.
+        Tenant::Project(project) => (
+            format!("{project}/{after}"),
+            "SELECT id, revision, body, created_at, updated_at FROM documents \
+             WHERE kind = $1 AND id > $2 AND id < $4 AND deleted = 0 ORDER BY id LIMIT $3",
+            format!("{project}0"),
+        ),
+        Tenant::Platform => (
+            after.to_owned(),
+            "SELECT id, revision, body, created_at, updated_at FROM documents \
+             WHERE kind = $1 AND id > $2 AND id NOT LIKE $4 AND deleted = 0 ORDER BY id LIMIT $3",
+            "%/%".to_owned(),
+        ),
+    };
+    let rows: Vec<Row> = conn.all("list documents", sql, values![kind.as_str(), first, limit, end]).await?;
+    Ok(rows.into_iter().map(|row| row.read(kind)).collect())
+}
+
 pub(crate) async fn list(
     conn: &mut Conn<'_>,
     kind: DocumentKind,
@@ -217,7 +254,7 @@ impl Operation for DocumentWrite {
             created_at: created_at.millis(),
             updated_at: self.at.millis(),
         })];
-        entries.extend(audit::insert(conn, &self.audit).await?);
+        entries.extend(audit::insert(conn, &self.audit, None).await?);
         ledger::append(conn, entries).await?;
         Ok(document)
     }
@@ -273,7 +310,7 @@ impl Operation for DeleteDocument {
         let (kind, id) = (self.kind.as_str(), self.id.as_str());
         let record = DocumentRecord { kind, id, revision, deleted: 1, body: "", created_at, updated_at };
         let mut entries = vec![Entry::document(&record)];
-        entries.extend(audit::insert(conn, &self.audit).await?);
+        entries.extend(audit::insert(conn, &self.audit, None).await?);
         ledger::append(conn, entries).await?;
         Ok(true)
     }

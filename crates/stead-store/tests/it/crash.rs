@@ -66,7 +66,8 @@ pub(crate) async fn what_was_acknowledged_survives_a_kill(fixture: Fixture) {
     for round in 1..=3 {
         let session_exists = round > 1;
         if session_exists {
-            fixture.tamper(format!("DELETE FROM events WHERE session = '{SESSION}'; DELETE FROM sessions")).await;
+            let sql = "DELETE FROM events; DELETE FROM reservations; DELETE FROM sessions";
+            fixture.tamper(sql.to_owned()).await;
         }
         let program = Command::new(std::env::current_exe().unwrap());
         let mut child = command(program, "commit until killed", &fixture.database, &fixture).spawn().unwrap();

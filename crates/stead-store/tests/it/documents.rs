@@ -16,8 +16,18 @@ pub(crate) fn write(id: &str, mode: WriteMode, expected_revision: Option<i64>) -
     }
 }
 
-const EVERYTHING: AuditQuery =
-    AuditQuery { session: None, kind: None, after: 0, before: None, order: AuditOrder::OldestFirst, limit: 1000 };
+const EVERYTHING: AuditQuery = AuditQuery {
+    session: None,
+    kind: None,
+    actor: None,
+    project: None,
+    from: None,
+    to: None,
+    after: 0,
+    before: None,
+    order: AuditOrder::OldestFirst,
+    limit: 1000,
+};
 
 pub(crate) async fn create_replace_and_delete(fixture: Fixture) {
     let store = fixture.open().await;

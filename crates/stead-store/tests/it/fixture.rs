@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection, SqliteConnection};
+use stead_core::admission::Resources;
 use stead_core::{SessionId, Timestamp};
 use stead_store::{AuditEntry, Commit, Database, Head, NewEvent, Store};
 
@@ -99,6 +100,7 @@ pub(crate) fn head(status: &str, live: bool) -> Head {
         status: status.to_owned(),
         live,
         holds_workspace: true,
+        resources: Resources::default(),
         agent_type: "coder".to_owned(),
         project: None,
         due_at: None,
@@ -125,9 +127,11 @@ pub(crate) fn create(session: SessionId, count: usize) -> Commit {
         at: at(0),
         events: events(count).into(),
         head: head("active", true),
+        owner: None,
         audit: vec![],
         admission: None,
         idempotency: None,
+        terms: None,
     }
 }
 

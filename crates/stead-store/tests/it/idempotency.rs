@@ -1,8 +1,9 @@
 use futures::future::join_all;
 use stead_core::SessionId;
-use stead_store::{Admission, Commit, CommitError, Hash, IdempotencyClaim, IdempotencyKey};
+use stead_store::{Commit, CommitError, Hash, IdempotencyClaim, IdempotencyKey};
 
 use crate::fixture::{Fixture, at, create, session_id};
+use crate::journal::boxes;
 
 fn key() -> IdempotencyKey {
     IdempotencyKey { scope: "admin POST /sessions".to_owned(), key: "k-1".to_owned() }
@@ -54,7 +55,7 @@ pub(crate) async fn the_same_key_with_another_body_is_a_mismatch(fixture: Fixtur
 pub(crate) async fn a_refused_commit_leaves_its_key_free(fixture: Fixture) {
     let store = fixture.open().await;
     let mut refused = claimed(session_id(), "{}");
-    refused.admission = Some(Admission { max_live: 0 });
+    refused.admission = Some(boxes(0));
     assert!(matches!(store.commit(refused).await, Err(CommitError::Full { live: 0, max: 0 })));
     assert_eq!(store.idempotent(&key()).await.unwrap(), None);
     store.commit(claimed(session_id(), "{}")).await.unwrap();

@@ -1,5 +1,6 @@
 use futures::future::join_all;
-use stead_store::{Admission, CommitError, Committed, SessionQuery};
+use stead_core::admission::{Allowed, Limit, Scope};
+use stead_store::{Admission, Commit, CommitError, Committed, SearchTerm, SessionQuery, SessionTerms};
 
 use crate::fixture::{Fixture, append, at, create, events, head, session_id};
 
@@ -107,7 +108,7 @@ pub(crate) async fn admission_lets_in_exactly_the_maximum(fixture: Fixture) {
     let store = fixture.open().await;
     let commits = (0..20).map(|_| {
         let mut commit = create(session_id(), 1);
-        commit.admission = Some(Admission { max_live: 7 });
+        commit.admission = Some(boxes(7));
         store.commit(commit)
     });
     let answers = join_all(commits).await;
@@ -116,17 +117,19 @@ pub(crate) async fn admission_lets_in_exactly_the_maximum(fixture: Fixture) {
     let live = store.live_sessions().await.unwrap();
     assert_eq!(live.len(), 7);
 
-    // A freed place can be used again, and a session does not count against itself.
-    let id = live[0].id;
-    let mut same = append(id, None, 1);
-    same.admission = Some(Admission { max_live: 7 });
-    store.commit(same).await.unwrap();
-    let mut closed = append(id, None, 1);
+    // A freed place can be used again.
+    let mut closed = append(live[0].id, None, 1);
     closed.head = head("closed", false);
     store.commit(closed).await.unwrap();
     let mut next = create(session_id(), 1);
-    next.admission = Some(Admission { max_live: 7 });
+    next.admission = Some(boxes(7));
     store.commit(next).await.unwrap();
+}
+
+/// A limit on the live sessions with a workspace.
+pub(crate) fn boxes(most: u64) -> Admission {
+    let allowed = Allowed { boxes: Some(most), ..Allowed::default() };
+    Admission { places: 1, limits: vec![Limit { scope: Scope::Platform, allowed }] }
 }
 
 pub(crate) async fn sessions_are_listed_in_pages(fixture: Fixture) {
@@ -152,6 +155,41 @@ pub(crate) async fn sessions_are_listed_in_pages(fixture: Fixture) {
     let both = SessionQuery { project: Some("apollo".into()), status: Some("active".into()), ..page.clone() };
     assert_eq!(list(both).await, [2, 0]);
     assert_eq!(list(SessionQuery { agent_type: Some("reviewer".into()), ..page }).await, [9]);
+}
+
+pub(crate) async fn sessions_are_found_by_their_terms(fixture: Fixture) {
+    let store = fixture.open().await;
+    let ids: Vec<_> = (0..6).map(|_| session_id()).collect();
+    for (number, id) in ids.iter().enumerate() {
+        let mut terms = SessionTerms::default();
+        terms.add_owner(if number % 2 == 0 { "user:alice@web" } else { "user:bob@web" });
+        terms.add_metadata("ticket", &format!("OPS-{number}"));
+        terms.add_metadata("team", "blue whales");
+        terms.add_text(&id.to_string());
+        store.commit(Commit { terms: Some(terms), ..create(*id, 1) }).await.unwrap();
+    }
+    let list = async |terms: Vec<SearchTerm>, after: Option<usize>| -> Vec<usize> {
+        let after = after.map(|number| ids[number]);
+        let rows = store.sessions(SessionQuery { after, limit: 2, terms, ..SessionQuery::default() }).await.unwrap();
+        rows.iter().map(|row| ids.iter().position(|id| *id == row.id).unwrap()).collect()
+    };
+    let owner = |name: &str| SearchTerm::Owner(name.to_owned());
+    let metadata = |key: &str, value: &str| SearchTerm::Metadata { key: key.to_owned(), value: value.to_owned() };
+    let word = |text: &str| SearchTerm::WordStart(text.to_owned());
+    assert_eq!(list(vec![owner("user:alice@web")], None).await, [4, 2]);
+    assert_eq!(list(vec![owner("user:alice@web")], Some(2)).await, [0]);
+    assert_eq!(list(vec![owner("user:alice@web"), metadata("ticket", "OPS-2")], None).await, [2]);
+    assert_eq!(list(vec![metadata("team", "blue whales"), metadata("ticket", "OPS-3")], None).await, [3]);
+    assert!(list(vec![metadata("team", "blue")], None).await.is_empty(), "a value is compared as a whole");
+    assert_eq!(list(vec![word("WHA"), word("ali")], None).await, [4, 2]);
+    assert_eq!(list(vec![word("ops-5")], None).await, [5]);
+    assert_eq!(list(vec![word(&ids[1].to_string()[..30])], None).await, [1]);
+    // A change of the metadata replaces the terms.
+    let mut terms = SessionTerms::default();
+    terms.add_metadata("ticket", "OPS-77");
+    store.commit(Commit { terms: Some(terms), ..append(ids[3], None, 1) }).await.unwrap();
+    assert!(list(vec![metadata("ticket", "OPS-3")], None).await.is_empty());
+    assert_eq!(list(vec![metadata("ticket", "OPS-77")], None).await, [3]);
 }
 
 pub(crate) async fn live_and_due_sessions(fixture: Fixture) {

@@ -11,6 +11,7 @@ mod garbage;
 mod idempotency;
 mod journal;
 mod opening;
+mod reservations;
 mod tables;
 mod tamper;
 
@@ -40,6 +41,7 @@ suite! {
         of_many_commits_on_one_head_one_wins,
         admission_lets_in_exactly_the_maximum,
         sessions_are_listed_in_pages,
+        sessions_are_found_by_their_terms,
         live_and_due_sessions,
     }
     idempotency::{
@@ -58,8 +60,16 @@ suite! {
     }
     tables::{
         audit_is_read_in_order_and_filtered,
+        audit_rows_know_their_project_and_time,
         a_setting_is_the_same_for_everybody,
         ping_and_close,
+    }
+    reservations::{
+        t3_counters_equal_a_recomputation,
+        t3_of_many_creations_exactly_the_quota_is_admitted,
+        t3_a_quota_of_a_user_does_not_concern_another,
+        t3_a_takeover_restores_reservations_from_the_journals,
+        t3_a_sum_cannot_overflow,
     }
     tamper::{
         an_intact_journal_verifies,

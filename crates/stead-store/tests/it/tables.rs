@@ -1,7 +1,7 @@
 use futures::future::join_all;
-use stead_store::{AuditOrder, AuditQuery, CommitError, StoreError};
+use stead_store::{AuditEntry, AuditOrder, AuditQuery, CommitError, StoreError};
 
-use crate::fixture::{Fixture, audit, create, session_id};
+use crate::fixture::{Fixture, at, audit, create, session_id};
 
 pub(crate) async fn audit_is_read_in_order_and_filtered(fixture: Fixture) {
     let store = fixture.open().await;
@@ -27,6 +27,30 @@ pub(crate) async fn audit_is_read_in_order_and_filtered(fixture: Fixture) {
     assert_eq!(store.audit(newest.clone()).await.unwrap(), [all[2].clone(), all[1].clone()]);
     let older = AuditQuery { before: Some(all[1].id), ..newest };
     assert_eq!(store.audit(older).await.unwrap(), all[..1]);
+}
+
+pub(crate) async fn audit_rows_know_their_project_and_time(fixture: Fixture) {
+    let store = fixture.open().await;
+    let id = session_id();
+    let mut commit = create(id, 1);
+    commit.head.project = Some("apollo".to_owned());
+    commit.audit = vec![audit("created", Some(id))];
+    store.commit(commit).await.unwrap();
+    // Later records of the session, and one that names the project itself.
+    let mut named = AuditEntry { actor: "user:eve".to_owned(), at: at(7), ..audit("denied", None) };
+    named.body = r#"{"project":"apollo"}"#.to_owned();
+    store.record_audit(vec![audit("refused", Some(id)), named, audit("other", None)]).await.unwrap();
+
+    let query = AuditQuery { limit: 10, ..AuditQuery::default() };
+    let kinds = async |query: AuditQuery| -> Vec<String> {
+        store.audit(query).await.unwrap().into_iter().map(|row| row.entry.kind).collect()
+    };
+    let project = Some("apollo".to_owned());
+    assert_eq!(kinds(AuditQuery { project, ..query.clone() }).await, ["created", "refused", "denied"]);
+    let actor = Some("user:eve".to_owned());
+    assert_eq!(kinds(AuditQuery { actor, ..query.clone() }).await, ["denied"]);
+    assert_eq!(kinds(AuditQuery { from: Some(at(7)), ..query.clone() }).await, ["denied"]);
+    assert_eq!(kinds(AuditQuery { to: Some(at(7)), ..query }).await, ["created", "refused", "other"]);
 }
 
 pub(crate) async fn a_setting_is_the_same_for_everybody(fixture: Fixture) {

@@ -1,5 +1,5 @@
 //! Raw system calls by number, each in an expendable child process.
-#![expect(unsafe_code, reason = "asking the kernel for what no library offers is what a probe does")]
+#![expect(unsafe_code, reason = "the probe makes system calls that no library offers")]
 
 use std::io;
 

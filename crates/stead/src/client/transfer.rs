@@ -36,7 +36,13 @@ impl Client {
 
     /// Starts a streaming download.
     pub(crate) fn download(&self, path: &str) -> Result<Download, ClientError> {
-        let request = self.request("GET", path).body(()).map_err(|error| self.lost(ureq::Error::Http(error)))?;
+        self.download_as(path, "*/*")
+    }
+
+    /// Starts a streaming download in one media type.
+    pub(crate) fn download_as(&self, path: &str, media_type: &str) -> Result<Download, ClientError> {
+        let request = self.request("GET", path).header(header::ACCEPT, media_type);
+        let request = request.body(()).map_err(|error| self.lost(ureq::Error::Http(error)))?;
         let request = self.agent.configure_request(request).timeout_recv_response(Some(DIGESTING)).build();
         let response = self.agent.run(request).map_err(|error| self.lost(error))?;
         if !response.status().is_success() {

@@ -1,4 +1,5 @@
-//! Agent types, projects, the platform, and what they configure.
+//! Commands for agent types, projects, the platform, images, plans, providers, warm pools and
+//! tokens.
 
 pub(super) mod agent_type;
 pub(super) mod image;
@@ -7,4 +8,6 @@ pub(super) mod platform;
 pub(super) mod pool;
 pub(super) mod project;
 pub(super) mod providers;
+pub(super) mod quota;
 pub(super) mod token;
+pub(super) mod whoami;

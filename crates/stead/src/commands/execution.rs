@@ -2,6 +2,7 @@
 
 pub(super) mod eval;
 pub(super) mod exec;
+mod execs;
 pub(super) mod mcp;
 mod new_session;
 pub(super) mod run;

@@ -22,6 +22,7 @@ pub(super) struct File {
     pub(super) workspace_default_pids: Option<u64>,
     pub(super) workspace_default_provider: Option<String>,
     pub(super) workspace_max_concurrent: Option<u32>,
+    pub(super) memory_overcommit: Option<f64>,
     pub(super) max_upload: Option<String>,
     pub(super) blob_grace_seconds: Option<u64>,
     pub(super) cache: Option<String>,
@@ -47,8 +48,8 @@ pub(super) struct File {
     pub(super) tokens: Vec<TokenEntry>,
 }
 
-/// An admin token as printed by `stead token new`. Only the hash is stored; its owner keeps the
-/// token.
+/// An admin token as printed by `stead token create --offline`. Only the hash is stored; its owner
+/// keeps the token.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TokenEntry {

@@ -147,7 +147,7 @@ fn credential(entry: &CredentialEntry, path: &Path) -> Result<Credential, Failur
         |what: &str| Failure::new(format!("{}: the git credential for {:?} {what}", path.display(), entry.host));
     let plain = !entry.host.is_empty() && !entry.host.contains(['/', '@', ' ']);
     if !plain {
-        return Err(wrong("needs a host, or host:port, and nothing else there"));
+        return Err(wrong("has no valid host: write HOST or HOST:PORT"));
     }
     let host = entry.host.clone();
     let secret = match (&entry.token, &entry.token_file, &entry.ssh_key_file) {

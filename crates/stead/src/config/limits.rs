@@ -37,6 +37,7 @@ limits! {
     requests_per_session = "STEAD_MAX_REQUESTS_PER_SESSION", "limits.requests_per_session";
     requests_per_admin = "STEAD_MAX_REQUESTS_PER_ADMIN", "limits.requests_per_admin";
     calls_per_session = "STEAD_MAX_CALLS_PER_SESSION", "limits.calls_per_session";
+    creations = "STEAD_MAX_CREATIONS", "limits.creations";
     mcp_sessions = "STEAD_MAX_MCP_SESSIONS", "limits.mcp_sessions";
     mcp_sessions_per_session = "STEAD_MAX_MCP_SESSIONS_PER_SESSION", "limits.mcp_sessions_per_session";
     mcp_idle_seconds = "STEAD_MCP_IDLE_SECONDS", "limits.mcp_idle_seconds";
@@ -51,6 +52,7 @@ pub(crate) struct Limits {
     pub(crate) requests_per_session: Option<usize>,
     pub(crate) requests_per_admin: Option<usize>,
     pub(crate) calls_per_session: Option<usize>,
+    pub(crate) creations: Option<usize>,
     pub(crate) mcp_sessions: Option<usize>,
     pub(crate) mcp_sessions_per_session: Option<usize>,
     pub(crate) mcp_idle: Option<Duration>,
@@ -67,6 +69,7 @@ impl Config {
             requests_per_session: count(keys.requests_per_session.as_ref())?,
             requests_per_admin: count(keys.requests_per_admin.as_ref())?,
             calls_per_session: count(keys.calls_per_session.as_ref())?,
+            creations: count(keys.creations.as_ref())?,
             mcp_sessions: count(keys.mcp_sessions.as_ref())?,
             mcp_sessions_per_session: count(keys.mcp_sessions_per_session.as_ref())?,
             mcp_idle: seconds(keys.mcp_idle_seconds.as_ref())?,

@@ -35,6 +35,9 @@ pub(crate) struct ServerSettings {
     pub(crate) default_provider: ProviderName,
     pub(crate) default_limits: ResourceLimits,
     pub(crate) max_sessions: u32,
+    /// The memory limits of all boxes together are at most this many times the host's memory.
+    /// `None` for no limit.
+    pub(crate) memory_overcommit: Option<f64>,
     pub(crate) max_upload: ByteSize,
     /// Age at which a blob that no event or document names is removed.
     pub(crate) blob_grace: Duration,
@@ -55,13 +58,14 @@ impl Config {
                 "will not listen on {address}: others can reach it, and {} has no [[tokens]]",
                 self.file_path().display()
             ))
-            .hint("add the lines that `stead token new --name NAME` prints, or listen on 127.0.0.1"));
+            .hint("add the lines that `stead token create --name NAME --offline` prints, or listen on 127.0.0.1"));
         }
         Ok(ServerSettings {
             listen,
             default_provider: parse(self.default_provider.as_ref(), ProviderName::Native.as_str())?,
             default_limits: self.default_limits()?,
             max_sessions: self.max_sessions()?,
+            memory_overcommit: self.memory_overcommit()?,
             limits: self.limits()?,
             max_upload: parse(self.max_upload.as_ref(), DEFAULT_MAX_UPLOAD)?,
             blob_grace: Duration::from_secs(parse(self.blob_grace_seconds.as_ref(), DEFAULT_BLOB_GRACE)?),
@@ -121,6 +125,17 @@ impl Config {
             .map_err(|_| Failure::new(format!("{} must be a whole number, not {:?}", setting.source, setting.value)))
     }
 
+    fn memory_overcommit(&self) -> Result<Option<f64>, Failure> {
+        let Some(setting) = &self.memory_overcommit else { return Ok(None) };
+        match setting.value.parse::<f64>() {
+            Ok(factor) if factor.is_finite() && factor >= 0.0 => Ok((factor > 0.0).then_some(factor)),
+            _ => Err(Failure::new(format!(
+                "{} must be a factor such as 4 or 1.5, or 0 for no limit, not {:?}",
+                setting.source, setting.value
+            ))),
+        }
+    }
+
     fn read_tokens(&self) -> Result<Vec<(String, [u8; 32])>, Failure> {
         let path = self.file_path().display();
         let mut tokens: Vec<(String, [u8; 32])> = Vec::new();
@@ -133,7 +148,7 @@ impl Config {
             }
             let hash = blake3::Hash::from_hex(&entry.hash).map_err(|_| {
                 Failure::new(format!("{path}: the hash of the token {name:?} is not 64 hexadecimal digits"))
-                    .hint("`stead token new --name NAME` prints the lines to put there")
+                    .hint("`stead token create --name NAME --offline` prints the lines to put there")
             })?;
             tokens.push((name.clone(), *hash.as_bytes()));
         }

@@ -62,6 +62,7 @@ fn defaults_are_the_documented_ones() {
     assert_eq!(limits.memory.as_ref().unwrap().to_string(), "4G");
     assert_eq!(limits.disk.as_ref().unwrap().to_string(), "10G");
     assert_eq!(server.max_sessions, 1000);
+    assert_eq!(server.memory_overcommit, None);
     assert_eq!(server.default_provider.as_str(), "native");
     assert!(config.database().unwrap().to_string().ends_with("/stead.db"));
     assert_eq!(config.endpoint().unwrap().url, "http://127.0.0.1:7717");
@@ -95,6 +96,15 @@ fn a_mistake_names_its_source_and_not_the_secret() {
 }
 
 #[test]
+fn t3_a_factor_for_the_hosts_memory_is_checked() {
+    let factor = |file: &str| setup(file).load().unwrap().server().unwrap().memory_overcommit;
+    assert_eq!(factor("memory_overcommit = 1.5"), Some(1.5));
+    assert_eq!(factor("memory_overcommit = 0.0"), None);
+    let text = setup("").with("STEAD_MEMORY_OVERCOMMIT", "-1").refusal();
+    assert!(text.starts_with("STEAD_MEMORY_OVERCOMMIT must be a factor"), "{text}");
+}
+
+#[test]
 fn others_may_only_come_in_with_tokens() {
     let refused = setup("").with("STEAD_LISTEN", "0.0.0.0:0").refusal();
     assert_eq!(refused, "will not listen on 0.0.0.0:0: others can reach it, and HOME/stead.toml has no [[tokens]]");
@@ -110,7 +120,7 @@ fn the_homes_token_stays_at_home() {
     let here = setup("");
     std::fs::write(here.home.path().join("token"), "stead_1\n").unwrap();
     let token = |setup: &Setup| setup.load().unwrap().endpoint().unwrap().token.map(|token| token.expose().to_owned());
-    assert_eq!(token(&here), None, "nobody holds the home's lock, so whoever answers is a stranger");
+    assert_eq!(token(&here), None, "no process holds the home's lock, so the server at that address is unknown");
     let here = here.with("STEAD_URL", "http://127.0.0.1:1");
     assert_eq!(token(&here).as_deref(), Some("stead_1"));
     let here = here.with("STEAD_URL", "https://stead.example");

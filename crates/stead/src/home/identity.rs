@@ -71,7 +71,7 @@ impl Home {
     /// of a copy.
     pub(crate) fn identity(&self, _lock: &Lock, known: &str, fresh: &str) -> Result<Identity, Failure> {
         let cannot = |error: io::Error| {
-            Failure::new(format!("cannot tell whose home {} is", self.path().display())).because(&error)
+            Failure::new(format!("cannot determine the owner of the home {}", self.path().display())).because(&error)
         };
         let key = Key::of(self.path()).map_err(cannot)?;
         let record = match self.recorded().map_err(cannot)? {
@@ -81,7 +81,7 @@ impl Home {
                 tracing::warn!(
                     home = %self.path().display(),
                     original = record.instance,
-                    "this home is a copy or was restored from one: what the original runs on this host is left alone"
+                    "this home is a copy or was restored from one: the boxes of the original on this host are left alone"
                 );
                 let former = record.former.into_iter().chain([record.instance]).collect();
                 Record { instance: fresh.to_owned(), former, key }

@@ -55,10 +55,22 @@ fn known(event: Known) -> Option<String> {
         }
         Known::ProvisionFailed { provider, failure, .. } => format!("{provider}: {}", failure.message),
         Known::SessionActivated { degraded: true } => "degraded: without its workspace".to_owned(),
+        Known::SessionUpdated { expires_at, metadata, actor } => {
+            let end = expires_at.map(|at| format!("ends at {at}"));
+            let metadata = metadata.map(|_| "metadata".to_owned());
+            let changes: Vec<String> = end.into_iter().chain(metadata).collect();
+            format!("{}, by {}", changes.join(", "), name(&actor))
+        }
+        Known::PauseRequested { mode, actor } => format!("{mode}, by {}", name(&actor)),
+        Known::SessionPaused { mode } => mode.to_string(),
+        Known::ResumeRequested { actor } => format!("by {}", name(&actor)),
+        Known::PauseFailed { failure } | Known::ResumeFailed { failure } => failure.message,
         Known::WarningRaised { code, message } => format!("{code}: {message}"),
         Known::ToolCallStarted { tool, arguments, .. } => format!("{tool} {}", cell(&arguments)),
         Known::ToolCallFinished { answer, .. } => cell(&answer.message),
-        Known::ToolCallRefused { message, .. } | Known::DigestRefused { message, .. } => message,
+        Known::ToolCallRefused { message, .. }
+        | Known::DigestRefused { message, .. }
+        | Known::RewindRefused { message, .. } => message,
         Known::InitStepProgress { stage, percent, detail, .. }
         | Known::ProvisionProgress { stage, percent, detail, .. } => format!("{} {percent} % {detail}", cell(&stage)),
         Known::CredentialUsed { kind, host, purpose, .. } => format!("{kind} for {host}, to {purpose}"),
@@ -114,7 +126,7 @@ fn rest(event: &Event) -> String {
 /// Name of the actor, without its kind.
 fn name(actor: &Actor) -> String {
     match actor {
-        Actor::Admin { name } => name.clone(),
+        Actor::Admin { name } | Actor::User { name, .. } => name.clone(),
         Actor::Session { session } => session.to_string(),
         Actor::System => actor.to_string(),
     }

@@ -6,19 +6,21 @@ use stead_api::session::provisioning::{Provisioning, SetupOutput};
 use stead_api::session::workspace::{Limits, Workspace};
 use stead_api::usage::WorkspaceUsage;
 use stead_core::capability::LimitKind;
+use stead_core::session::warning::WarningCode;
 
 use super::{bytes, cell, duration, short_timestamp, shortened, timestamp};
 use crate::failure::Failure;
 use crate::output::{Mark, Output, Table};
 
 pub(crate) fn sessions(out: &Output, items: &[Session]) -> Result<(), Failure> {
-    let mut table = Table::new(&["id", "status", "agent", "project", "provider", "created"]);
+    let mut table = Table::new(&["id", "status", "agent", "project", "owner", "provider", "created"]);
     for session in items {
         table.row(&[
             &cell(&session.id),
             &status(session),
             &cell(&session.agent_type),
             &cell(&session.project),
+            &cell(&session.owner),
             &cell(&session.workspace.as_ref().map(|workspace| workspace.provider)),
             &short_timestamp(&session.created_at),
         ]);
@@ -39,6 +41,7 @@ pub(crate) fn session(out: &Output, session: &Session) -> Result<(), Failure> {
     table.row(&["status", &status(session)]);
     table.row(&["agent type", &cell(&session.agent_type)]);
     optional(&mut table, "project", session.project.as_ref());
+    table.row(&["owner", &cell(&session.owner)]);
     optional(&mut table, "task", session.task.id.as_ref());
     table.row(&["created", &timestamp(&session.created_at)]);
     table.row(&["expires", &timestamp(&session.expires_at)]);
@@ -71,12 +74,14 @@ pub(crate) const UNAVAILABLE: &str = "workspace_unavailable";
 
 /// Codes of warnings that every in-memory session has with the server's default limits. `stead
 /// session show` lists them.
-const USUAL: [&str; 2] = ["limit_not_enforced", "history_left_out"];
+const USUAL: [WarningCode; 2] = [WarningCode::LimitNotEnforced, WarningCode::HistoryLeftOut];
 
 /// Prints the warnings about a session's start on standard error. The command's failure says why it
 /// has no workspace.
 pub(crate) fn warn(out: &Output, session: &Session) {
-    let is_shown = |warning: &&Notice| warning.code != UNAVAILABLE && !USUAL.contains(&warning.code.as_str());
+    let is_shown = |warning: &&Notice| {
+        warning.code != UNAVAILABLE && !warning.code.parse().is_ok_and(|code| USUAL.contains(&code))
+    };
     session.warnings.iter().filter(is_shown).for_each(|warning| out.warning(&notice(warning)));
 }
 

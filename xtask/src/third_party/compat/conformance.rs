@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 
 use super::{LIMIT, begin, close, made};
 use crate::process::{command, root, run_within};
-use crate::server::Server;
+use crate::server::{self, Server};
 
 pub(super) fn check(server: &Server, node: &Path) -> Result<()> {
     let (session, token) = session(server)?;
@@ -25,23 +25,17 @@ pub(super) fn check(server: &Server, node: &Path) -> Result<()> {
 
 /// Creates a session whose catalog and prompt packs have the runner's names.
 fn session(server: &Server) -> Result<(String, String)> {
-    let mut files = Map::new();
-    for file in std::fs::read_dir(root().join("tests/compat/conformance"))? {
-        let file = file?;
-        files.insert(file.file_name().to_string_lossy().into_owned(), std::fs::read_to_string(file.path())?.into());
-    }
-    let catalog: Vec<Value> = files
-        .get("tools.json")
-        .and_then(Value::as_str)
-        .map(serde_json::from_str)
-        .transpose()?
-        .context("no tools.json")?;
+    let content = root().join("tests/compat/conformance");
+    let catalog: Vec<Value> = serde_json::from_str(&std::fs::read_to_string(content.join("tools.json"))?)?;
     let tools: Vec<&str> = catalog.iter().filter_map(|tool| tool["name"].as_str()).collect();
     let bindings: Map<String, Value> =
         tools.iter().map(|&tool| (tool.to_owned(), json!({"mcp": "runner", "tool": tool}))).collect();
     let program = json!(["python3", root().join("tests/compat/conformance_server.py")]);
     let client = server.client()?;
-    made(client.post("/api/v1/content/conformance/versions", &json!({"files": files}))?)?;
+    // The content has a binary file, which a JSON body cannot hold.
+    let mut push = command(server::binary()?);
+    push.args(["content", "push", "--name", "conformance"]).arg(&content).env("STEAD_HOME", server.home());
+    run_within(&mut push, LIMIT)?;
     let agent_type = json!({
         "id": "conformance",
         "workspace": {"enabled": true, "provider": "memory", "workspace_policy": "empty", "tools": ["ls", "read"]},

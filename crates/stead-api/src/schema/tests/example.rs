@@ -5,6 +5,7 @@ use stead_core::config::WorkspaceConfig;
 use stead_core::content::event::EventRequest;
 use stead_core::content::run::{RunRequest, StepRequest};
 use stead_core::parse::{self, Read};
+use stead_core::quota::Quotas;
 use stead_core::registry::{AgentTypeDeclaration, Platform, Project};
 use stead_core::request::SessionRequest;
 
@@ -15,6 +16,7 @@ use crate::run::{CallRequest, EndRequest};
 use crate::schema::{all, example};
 use crate::session::rewind::RewindRequest;
 use crate::session::snapshot::{CloneRequest, SnapshotRequest};
+use crate::session::update::{PauseRequest, SessionUpdateRequest};
 
 fn example_fits<T: Read>(schema: &str) {
     check::<T>(schema, example(schema).unwrap(), true);
@@ -25,6 +27,7 @@ fn every_example_is_accepted() {
     example_fits::<AgentTypeDeclaration>("AgentTypeDeclaration");
     example_fits::<WorkspaceConfig>("WorkspaceConfig");
     example_fits::<Project>("Project");
+    example_fits::<Quotas>("Quotas");
     example_fits::<Platform>("Platform");
     example_fits::<SessionRequest>("SessionRequest");
     example_fits::<EventRequest>("EventRequest");
@@ -41,6 +44,8 @@ fn every_example_is_accepted() {
     example_fits::<SnapshotRequest>("SnapshotRequest");
     example_fits::<CloneRequest>("CloneRequest");
     example_fits::<RewindRequest>("RewindRequest");
+    example_fits::<PauseRequest>("PauseRequest");
+    example_fits::<SessionUpdateRequest>("SessionUpdateRequest");
 }
 
 fn defaults(schema: &str) -> Value {
@@ -68,6 +73,7 @@ fn defaults_are_the_parsers() {
     same::<ExecRequest>("ExecRequest", json!({"command": "x"}));
     same::<StdinRequest>("StdinRequest", json!({}));
     same::<CloneRequest>("CloneRequest", json!({"isolation": "full"}));
+    same::<PauseRequest>("PauseRequest", json!({}));
 }
 
 /// A rule between fields is reported together with invalid fields, but not because of them.
@@ -78,7 +84,7 @@ fn all_errors_of_a_request_are_reported_together() {
         Err(invalid) => invalid.to_string(),
     };
     assert_eq!(errors(json!({"command": 5})), "command: expected a string, found 5");
-    assert_eq!(errors(json!({})), "command: is required, or argv");
+    assert_eq!(errors(json!({})), "command: is required unless argv is given");
     let both = errors(json!({"command": "a", "argv": ["b"], "background": 1, "x": 2}));
     assert!(
         both.starts_with(

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use crate::config::Bounded;
 use crate::content::path::ContentPath;
 use crate::parse::{FieldPath, Fields, Read};
 
@@ -18,6 +19,8 @@ pub struct Index {
     pub prompt_packs: BTreeMap<String, ContentPath>,
     pub tool_catalogs: BTreeMap<String, ContentPath>,
     pub context_groups: BTreeMap<String, Vec<ContentPath>>,
+    /// Files that clients can read, by their addresses.
+    pub resources: Vec<ResourceEntry>,
     pub default_prompt_pack: Option<String>,
     pub default_tool_catalog: Option<String>,
 }
@@ -34,6 +37,15 @@ impl Read for Index {
         let prompt_packs = fields.or("prompt_packs", Named(BTreeMap::new())).0;
         let tool_catalogs = fields.or("tool_catalogs", Named(BTreeMap::new())).0;
         let context_groups = fields.or("context_groups", Named(BTreeMap::new())).0;
+        let resources = fields.or("resources", Vec::<ResourceEntry>::new());
+        let mut addresses: Vec<&String> = resources.iter().map(|entry| &entry.uri).collect();
+        addresses.sort_unstable();
+        if let Some(twice) = addresses.windows(2).find(|pair| pair[0] == pair[1]) {
+            fields.fail("resources", format!("the address '{}' occurs twice", twice[0]));
+        }
+        if resources.len() > MAX_RESOURCES {
+            fields.fail("resources", format!("at most {MAX_RESOURCES} entries"));
+        }
         let defaults = fields.or("defaults", Defaults { prompt_pack: None, tool_catalog: None });
         let Defaults { prompt_pack, tool_catalog } = defaults;
         if let Some(missing) = prompt_pack.as_ref().filter(|name| !prompt_packs.contains_key(*name)) {
@@ -48,10 +60,53 @@ impl Read for Index {
             prompt_packs,
             tool_catalogs,
             context_groups,
+            resources,
             default_prompt_pack: prompt_pack,
             default_tool_catalog: tool_catalog,
         })
     }
+}
+
+/// Maximum number of resources. The journal records them.
+const MAX_RESOURCES: usize = 256;
+
+/// A file under an address. An address with `{name}` is a template, and the file has the values at
+/// `{{name}}`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ResourceEntry {
+    pub uri: String,
+    pub path: ContentPath,
+    pub name: Option<String>,
+    pub description: Option<String>,
+    pub media_type: Option<String>,
+}
+
+impl Read for ResourceEntry {
+    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
+        let mut fields = Fields::of(value, at)?;
+        let (uri, path) = (fields.required::<Bounded<3, 1024>>("uri"), fields.required::<ContentPath>("path"));
+        if uri.as_ref().is_some_and(|uri| !is_address(&uri.0)) {
+            fields.fail("uri", "expected a scheme other than stead, a colon and printable ASCII, with closed braces");
+        }
+        let text = |fields: &mut Fields<'_, '_>, key: &'static str| {
+            fields.optional::<Bounded<1, 1000>>(key).map(|text| text.0)
+        };
+        let (name, description) = (text(&mut fields, "name"), text(&mut fields, "description"));
+        let media_type = text(&mut fields, "media_type");
+        fields.done();
+        uri.zip(path).map(|(uri, path)| Self { uri: uri.0, path, name, description, media_type })
+    }
+}
+
+fn is_address(uri: &str) -> bool {
+    let Some((scheme, rest)) = uri.split_once(':') else { return false };
+    let named = scheme.starts_with(|c: char| c.is_ascii_lowercase())
+        && scheme.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"+.-".contains(&byte));
+    let mut parts = rest.split('{');
+    let plain = parts.next().is_some_and(|part| !part.contains('}'));
+    let closed = |part: &str| part.split_once('}').is_some_and(|(name, rest)| !name.is_empty() && !rest.contains('}'));
+    let variables = plain && parts.all(closed);
+    named && scheme != "stead" && variables && !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 struct Defaults {

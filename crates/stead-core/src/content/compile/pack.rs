@@ -2,9 +2,11 @@
 
 use serde_json::Value;
 
+use crate::config::Bounded;
 use crate::content::message::{IMAGES, Role};
 use crate::content::options::{Options, ResponseFormat};
 use crate::content::path::ContentPath;
+use crate::content::resource::PackArgument;
 use crate::parse::{FieldPath, Fields, Read};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,6 +14,9 @@ pub struct Pack {
     pub id: Option<String>,
     /// For people who choose a pack. No model receives it.
     pub description: Option<String>,
+    /// Arguments that a client gives with the pack as a prompt. A text has their values at
+    /// `{{name}}`.
+    pub arguments: Vec<PackArgument>,
     pub templates: Vec<Template>,
     pub context: Vec<Context>,
     pub options: Options,
@@ -46,6 +51,10 @@ impl Read for Pack {
         let mut fields = Fields::of(value, at)?;
         let _: Option<String> = fields.optional("$schema");
         let (id, description) = (fields.optional("id"), fields.optional("description"));
+        let arguments = fields.or("arguments", Vec::<PackArgument>::new());
+        if arguments.len() > MAX_ARGUMENTS {
+            fields.fail("arguments", format!("at most {MAX_ARGUMENTS} entries"));
+        }
         let templates = fields.required("templates");
         let context = fields.or("context", Vec::new());
         let mut options = fields.or("options", Options::default());
@@ -56,7 +65,25 @@ impl Read for Pack {
             options.response_format = Some(format);
         }
         fields.done();
-        templates.map(|templates| Self { id, description, templates, context, options })
+        templates.map(|templates| Self { id, description, arguments, templates, context, options })
+    }
+}
+
+/// Maximum number of arguments of a pack. The journal records them.
+const MAX_ARGUMENTS: usize = 64;
+
+impl Read for PackArgument {
+    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
+        let mut fields = Fields::of(value, at)?;
+        let name = fields.required::<Bounded<1, 64>>("name").map(|name| name.0);
+        let plain = |name: &String| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
+        if name.as_ref().is_some_and(|name| !plain(name)) {
+            fields.fail("name", "has ASCII letters, digits, _ and -");
+        }
+        let description = fields.optional::<Bounded<1, 1000>>("description").map(|text| text.0);
+        let required = fields.or("required", false);
+        fields.done();
+        name.map(|name| Self { name, description, required })
     }
 }
 

@@ -3,18 +3,33 @@
 use serde_json::{Map, Value, json};
 
 use crate::content::catalog::{Descriptor, vendor_name};
-use crate::content::materialize::Materials;
+use crate::content::materialize::{Dropped, Materials, VendorRequest};
 use crate::content::message::{Message, Part, Role};
-use crate::content::options::{ResponseFormat, ToolChoice};
+use crate::content::options::{Options, ResponseFormat, ToolChoice};
 
 /// The limit to send if no option sets one, because the API requires it.
 const MAX_TOKENS: u64 = 4096;
 
-pub fn request(materials: Materials) -> Value {
+const VENDOR: &str = "Anthropic";
+
+pub fn request(materials: Materials) -> VendorRequest {
     let Materials { params, messages, tools } = materials;
-    let (system, others): (Vec<Message>, Vec<Message>) =
+    let (mut system, mut others): (Vec<Message>, Vec<Message>) =
         messages.into_iter().partition(|message| message.role == Role::System);
     let options = &params.options;
+    let mut dropped = unsupported(options);
+    // The API requires a turn of the user.
+    if others.is_empty()
+        && let Some(mut last) = system.pop()
+    {
+        last.role = Role::User;
+        others.push(last);
+        let message = "Anthropic requests need a user message, so the last system message was sent as one";
+        dropped.push(Dropped { code: "system_sent_as_user", message: message.to_owned() });
+    }
+    for message in system.iter_mut().chain(&mut others) {
+        keep_known(message, &mut dropped);
+    }
     let mut request = json!({"model": params.model, "max_tokens": options.max_tokens.unwrap_or(MAX_TOKENS)});
     let system: Vec<Value> = system.into_iter().flat_map(|message| message.content).map(part).collect();
     if !system.is_empty() {
@@ -32,7 +47,6 @@ pub fn request(materials: Materials) -> Value {
             };
         }
     }
-    // The API's published types have no temperature and no top_p, and the API would refuse them.
     if let Some(stop) = &options.stop {
         request["stop_sequences"] = stop.clone().into();
     }
@@ -46,7 +60,38 @@ pub fn request(materials: Materials) -> Value {
     if !output.is_empty() {
         request["output_config"] = output.into();
     }
-    request
+    VendorRequest { request, dropped }
+}
+
+/// Lists the options that the API's published types do not have. The API would refuse them.
+fn unsupported(options: &Options) -> Vec<Dropped> {
+    let plain_json = matches!(options.response_format, Some(ResponseFormat::JsonObject));
+    let given = [
+        ("temperature", options.temperature.is_some()),
+        ("top_p", options.top_p.is_some()),
+        ("response_format", plain_json),
+    ];
+    given.into_iter().filter(|(_, given)| *given).map(|(name, _)| Dropped::option(name, VENDOR)).collect()
+}
+
+/// Removes the parts that the API does not have at this place: audio anywhere, and all but text in
+/// the system prompt. A reasoning block without the vendor's signature is refused by the API.
+fn keep_known(message: &mut Message, dropped: &mut Vec<Dropped>) {
+    let role = message.role;
+    message.content.retain(|part| {
+        let known = match part {
+            Part::Text { .. } | Part::Resource { .. } => true,
+            Part::Image { .. } | Part::Document { .. } => role != Role::System,
+            Part::Reasoning { signature, encrypted, .. } => {
+                role == Role::Assistant && (signature.is_some() || encrypted.is_some())
+            }
+            Part::Audio { .. } => false,
+        };
+        if !known {
+            dropped.push(Dropped::part(part.kind(), role.as_str(), VENDOR));
+        }
+        known
+    });
 }
 
 /// Builds alternating turns. Consecutive messages of the same role join into one turn, and a tool's
@@ -81,23 +126,37 @@ fn blocks(message: Message) -> Vec<Value> {
     parts.into_iter().chain(calls).collect()
 }
 
+/// Moves texts of megabytes instead of copying them.
 fn part(part: Part) -> Value {
-    let mut value = Map::new();
-    match part {
-        Part::Text { text } => {
-            value.insert("type".to_owned(), "text".into());
-            value.insert("text".to_owned(), text.into());
-        }
+    let object = |fields: Vec<(&str, Value)>| {
+        Value::Object(fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect::<Map<_, _>>())
+    };
+    let source = |media_type: String, data: String| {
+        object(vec![("type", "base64".into()), ("media_type", media_type.into()), ("data", data.into())])
+    };
+    object(match part {
+        Part::Text { text } => vec![("type", "text".into()), ("text", text.into())],
         Part::Image { media_type, data, .. } => {
-            let mut source = Map::new();
-            source.insert("type".to_owned(), "base64".into());
-            source.insert("media_type".to_owned(), media_type.into());
-            source.insert("data".to_owned(), data.unwrap_or_default().into());
-            value.insert("type".to_owned(), "image".into());
-            value.insert("source".to_owned(), source.into());
+            vec![("type", "image".into()), ("source", source(media_type, data.unwrap_or_default()))]
         }
-    }
-    value.into()
+        Part::Document { media_type, name, data } => {
+            let title = name.map(|name| ("title", name.into()));
+            let fields = vec![("type", "document".into()), ("source", source(media_type, data))];
+            fields.into_iter().chain(title).collect()
+        }
+        Part::Reasoning { encrypted: Some(data), .. } => {
+            vec![("type", "redacted_thinking".into()), ("data", data.into())]
+        }
+        Part::Reasoning { text, signature, .. } => {
+            let signature = signature.unwrap_or_default();
+            vec![("type", "thinking".into()), ("thinking", text.into()), ("signature", signature.into())]
+        }
+        Part::Resource { uri, text, .. } => {
+            vec![("type", "text".into()), ("text", Part::resource_text(&uri, &text).into())]
+        }
+        // Removed by `keep_known`.
+        Part::Audio { .. } => vec![("type", "text".into()), ("text", "".into())],
+    })
 }
 
 /// Names a tool that Anthropic defines by its type. Every other tool sends its description.

@@ -181,6 +181,8 @@ impl Materials {
             match part {
                 Part::Text { text } => text_bytes += text.len() as u64,
                 Part::Image { data, .. } => image_bytes += data.as_ref().map_or(0, |data| data.len() as u64 / 4 * 3),
+                Part::Document { data, .. } | Part::Audio { data, .. } => image_bytes += data.len() as u64 / 4 * 3,
+                Part::Reasoning { text, .. } | Part::Resource { text, .. } => text_bytes += text.len() as u64,
             }
         }
         let (messages, tools) = (self.messages.len() as u64, self.tools.len() as u64);
@@ -231,25 +233,59 @@ fn format_value(format: ResponseFormat) -> Value {
     }
 }
 
+/// A parameter or a part that a vendor's format does not have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dropped {
+    pub code: &'static str,
+    pub message: String,
+}
+
+impl Dropped {
+    pub(super) fn option(name: &str, vendor: &str) -> Self {
+        let message = format!("{vendor} requests have no '{name}', so it was left out");
+        Self { code: "parameter_dropped", message }
+    }
+
+    pub(super) fn part(kind: &str, role: &str, vendor: &str) -> Self {
+        let message = format!("{vendor} requests have no {kind} in a message of role '{role}', so it was left out");
+        Self { code: "part_dropped", message }
+    }
+}
+
+/// A vendor's request, and what it could not express.
+#[derive(Debug, Clone, PartialEq)]
+pub struct VendorRequest {
+    pub request: Value,
+    pub dropped: Vec<Dropped>,
+}
+
+fn plain_part(part: Part) -> Value {
+    let kind = part.kind();
+    let fields: Vec<(&str, Option<String>)> = match part {
+        Part::Text { text } => vec![("text", Some(text))],
+        Part::Image { media_type, data, .. } => {
+            vec![("media_type", Some(media_type)), ("data", Some(data.unwrap_or_default()))]
+        }
+        Part::Document { media_type, name, data } => {
+            vec![("media_type", Some(media_type)), ("name", name), ("data", Some(data))]
+        }
+        Part::Audio { media_type, data } => vec![("media_type", Some(media_type)), ("data", Some(data))],
+        Part::Reasoning { text, signature, encrypted } => {
+            vec![("text", Some(text)), ("signature", signature), ("encrypted", encrypted)]
+        }
+        Part::Resource { uri, media_type, text } => {
+            vec![("uri", Some(uri)), ("media_type", media_type), ("text", Some(text))]
+        }
+    };
+    let fields = fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?.into())));
+    Value::Object(std::iter::once(("type".to_owned(), kind.into())).chain(fields).collect())
+}
+
 /// Builds the value by hand to move texts of megabytes instead of copying them.
 fn plain_message(message: Message) -> Value {
     let mut value = Map::new();
     value.insert("role".to_owned(), message.role.as_str().into());
-    let parts = message.content.into_iter().map(|part| {
-        let mut value = Map::new();
-        match part {
-            Part::Text { text } => {
-                value.insert("type".to_owned(), "text".into());
-                value.insert("text".to_owned(), text.into());
-            }
-            Part::Image { media_type, data, .. } => {
-                value.insert("type".to_owned(), "image".into());
-                value.insert("media_type".to_owned(), media_type.into());
-                value.insert("data".to_owned(), data.unwrap_or_default().into());
-            }
-        }
-        Value::Object(value)
-    });
+    let parts = message.content.into_iter().map(plain_part);
     value.insert("content".to_owned(), parts.collect::<Vec<_>>().into());
     if !message.tool_calls.is_empty() {
         let call = |call: crate::content::message::ToolUse| json!({"id": call.id, "name": call.name, "arguments": call.arguments});

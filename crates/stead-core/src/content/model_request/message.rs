@@ -1,10 +1,13 @@
 //! Vendor-neutral messages to and from a model.
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
+pub use super::part::Part;
 use crate::config::Bounded;
 use crate::parse::{FieldPath, Fields, MAX_DEPTH, Read, within_depth, words};
+use crate::record::{Kind, Rules, record};
+use crate::schema;
 
 words!(
     Role, "role", {
@@ -16,42 +19,90 @@ words!(
     }
 );
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Message {
-    pub role: Role,
-    pub content: Vec<Part>,
-    /// The tool calls of an assistant message.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub tool_calls: Vec<ToolUse>,
-    /// The call that a tool message answers.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tool_call_id: Option<String>,
-    /// True for a tool message that reports a failure.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub is_error: bool,
+record! {
+    /// A message of a conversation with a model.
+    [Debug, Clone, PartialEq, Eq, Serialize, Deserialize]
+    Message as "Message" {
+        /// Author of the message. `tool` answers a tool call.
+        required role: Role,
+        /// A text or a list of parts. Required of `system` and `user`.
+        default(Vec::new()) content: Parts,
+        /// Tool calls; only of `assistant`.
+        default(Vec::new()) #[serde(default, skip_serializing_if = "Vec::is_empty")] tool_calls: Vec<ToolUse>,
+        /// Call that the message answers; required of `tool`, and only there.
+        optional #[serde(default, skip_serializing_if = "Option::is_none")] tool_call_id: Bounded<1, 256>,
+        /// True if a tool failed.
+        default(false) #[serde(default, skip_serializing_if = "std::ops::Not::not")] is_error: bool,
+    }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-pub enum Part {
-    Text {
-        text: String,
-    },
-    /// `data` is base64. Content trees give the `digest` of a blob instead.
-    Image {
-        media_type: String,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        digest: Option<String>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        data: Option<String>,
-    },
+impl Rules for Message {
+    fn check(&self, fields: &mut Fields<'_, '_>, given: &[&str]) {
+        match self.role {
+            Role::Tool if self.tool_call_id.is_none() => {
+                fields.fail("tool_call_id", "is required of a tool's message");
+            }
+            role if role != Role::Tool && self.tool_call_id.is_some() => {
+                fields.fail("tool_call_id", "belongs to a tool's message");
+            }
+            role if role != Role::Assistant && given.contains(&"tool_calls") => {
+                fields.fail("tool_calls", "belong to an assistant's message");
+            }
+            Role::System | Role::User if self.content.is_empty() => fields.fail("content", "is required"),
+            _ => {}
+        }
+    }
+
+    fn restrict(schema: &mut Value) {
+        // No default: `system` and `user` need a content, and most messages have no calls.
+        for list in ["content", "tool_calls"] {
+            schema["properties"][list].as_object_mut().map(|list| list.remove("default"));
+        }
+        schema["if"] = json!({"properties": {"role": {"const": "assistant"}}});
+        schema["then"] = json!({"properties": {"tool_call_id": schema::absent()}});
+        schema["else"] = json!({
+            "properties": {"tool_calls": schema::absent()},
+            "if": {"properties": {"role": {"const": "tool"}}},
+            "then": {"required": ["tool_call_id"], "properties": {"tool_call_id": {"type": "string"}}},
+            "else": {
+                "required": ["content"],
+                "properties": {"content": {"type": ["string", "array"], "minItems": 1}, "tool_call_id": schema::absent()},
+            },
+        });
+    }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ToolUse {
-    pub id: String,
-    pub name: String,
-    pub arguments: Value,
+record! {
+    /// A tool call in a message of the assistant.
+    [Debug, Clone, PartialEq, Eq, Serialize, Deserialize]
+    ToolUse as "ModelToolCall" {
+        /// The model's id of the call.
+        required id: Bounded<1, 256>,
+        /// Name of the tool.
+        required name: Bounded<1, 128>,
+        /// Arguments of the call.
+        default(Value::Object(Map::new())) arguments: Arguments,
+    }
+}
+
+impl Rules for ToolUse {}
+
+/// The kind of a call's arguments.
+pub struct Arguments;
+
+impl Kind for Arguments {
+    type Value = Value;
+
+    fn parse(value: Value, at: &mut FieldPath<'_>) -> Option<Value> {
+        if value.is_object() && within_depth(&value, MAX_DEPTH) {
+            return Some(value);
+        }
+        at.fail(format!("expected an object at most {MAX_DEPTH} levels deep"))
+    }
+
+    fn schema() -> Value {
+        json!({"type": "object"})
+    }
 }
 
 /// The image types that every vendor accepts, by file extension.
@@ -73,82 +124,33 @@ impl Message {
     pub fn plain_text(&self) -> String {
         let texts = self.content.iter().filter_map(|part| match part {
             Part::Text { text } => Some(text.as_str()),
-            Part::Image { .. } => None,
+            _ => None,
         });
         texts.collect::<Vec<_>>().join("\n\n")
     }
 }
 
-impl Read for Message {
-    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
-        let mut fields = Fields::of(value, at)?;
-        let role = fields.required::<Role>("role");
-        let content = fields.or("content", Parts(Vec::new())).0;
-        let calls = fields.has("tool_calls");
-        let tool_calls: Vec<ToolUse> = fields.or("tool_calls", Vec::new());
-        let tool_call_id = fields.optional::<Bounded<1, 256>>("tool_call_id").map(|id| id.0);
-        let is_error = fields.or("is_error", false);
-        match role {
-            Some(Role::Tool) if tool_call_id.is_none() => {
-                fields.fail("tool_call_id", "is required of a tool's message")
-            }
-            Some(role) if role != Role::Tool && tool_call_id.is_some() => {
-                fields.fail("tool_call_id", "belongs to a tool's message");
-            }
-            Some(role) if role != Role::Assistant && calls => {
-                fields.fail("tool_calls", "belong to an assistant's message");
-            }
-            Some(Role::System | Role::User) if content.is_empty() => fields.fail("content", "is required"),
-            _ => {}
-        }
-        fields.done();
-        role.map(|role| Self { role, content, tool_calls, tool_call_id, is_error })
-    }
-}
+/// The kind of a message's content, as vendors write it: a string or a list of parts.
+pub struct Parts;
 
-/// Message content as vendors write it: a string or a list of parts.
-struct Parts(Vec<Part>);
+impl Kind for Parts {
+    type Value = Vec<Part>;
 
-impl Read for Parts {
-    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
+    fn parse(value: Value, at: &mut FieldPath<'_>) -> Option<Self::Value> {
         match value {
-            Value::String(text) => Some(Self(vec![Part::Text { text }])),
-            Value::Array(_) => Vec::read(value, at).map(Self),
+            Value::String(text) => Some(vec![Part::Text { text }]),
+            Value::Array(_) => Vec::read(value, at),
             _ => at.fail("expected a text or an array of parts"),
         }
     }
-}
 
-impl Read for Part {
-    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
-        let mut fields = Fields::of(value, at)?;
-        let kind = fields.required::<String>("type")?;
-        let part = match kind.as_str() {
-            "text" => fields.required::<Text>("text").map(|text| Self::Text { text: text.0 }),
-            "image" => {
-                let media_type = fields.required::<String>("media_type");
-                let data = fields.required::<String>("data");
-                let known = |media_type: &String| IMAGES.iter().any(|(_, known)| known == media_type);
-                if media_type.as_ref().is_some_and(|media_type| !known(media_type)) {
-                    fields.fail("media_type", "expected image/png, image/jpeg, image/gif or image/webp");
-                }
-                if data.as_ref().is_some_and(|data| !is_base64(data)) {
-                    fields.fail("data", "is not base64");
-                }
-                media_type.map(|media_type| Self::Image { media_type, digest: None, data })
-            }
-            _ => {
-                fields.fail("type", "expected text or image");
-                None
-            }
-        };
-        fields.done();
-        part
+    fn schema() -> Value {
+        json!({"anyOf": [{"type": "string"}, schema::list(schema::named("MessagePart"))]})
     }
 }
 
 /// The text of a message. NUL is allowed, because a message may quote the raw output of a tool.
-struct Text(String);
+pub(super) struct Text(pub(super) String);
 
 impl Read for Text {
     fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
@@ -175,7 +177,7 @@ pub fn base64(bytes: &[u8]) -> String {
     String::from_utf8(text).unwrap_or_default()
 }
 
-fn is_base64(text: &str) -> bool {
+pub(super) fn is_base64(text: &str) -> bool {
     let digits = text.trim_end_matches('=');
     let padded = text.len() - digits.len() <= 2 && text.len().is_multiple_of(4);
     padded
@@ -183,24 +185,8 @@ fn is_base64(text: &str) -> bool {
         && digits.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'+' || byte == b'/')
 }
 
-impl Read for ToolUse {
-    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
-        let mut fields = Fields::of(value, at)?;
-        let id = fields.required::<Bounded<1, 256>>("id");
-        let name = fields.required::<Bounded<1, 128>>("name");
-        let arguments = fields.or("arguments", Value::Object(Map::new()));
-        if !arguments.is_object() || !within_depth(&arguments, MAX_DEPTH) {
-            fields.fail("arguments", format!("expected an object at most {MAX_DEPTH} levels deep"));
-        }
-        fields.done();
-        Some(Self { id: id?.0, name: name?.0, arguments })
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
     use crate::parse;
 

@@ -3,12 +3,19 @@
 use serde_json::{Map, Value, json};
 
 use crate::content::catalog::{Descriptor, vendor_name};
-use crate::content::materialize::Materials;
+use crate::content::materialize::{Dropped, Materials, VendorRequest};
 use crate::content::message::{Message, Part, Role};
 use crate::content::options::{ResponseFormat, ToolChoice};
+use crate::content::part::AUDIO;
 
-pub fn request(materials: Materials) -> Value {
-    let Materials { params, messages, tools } = materials;
+const VENDOR: &str = "OpenAI";
+
+pub fn request(materials: Materials) -> VendorRequest {
+    let Materials { params, mut messages, tools } = materials;
+    let mut dropped = Vec::new();
+    for message in &mut messages {
+        keep_known(message, &mut dropped);
+    }
     let options = &params.options;
     let mut request = json!({"model": params.model});
     request["messages"] = messages.into_iter().map(message).collect::<Vec<_>>().into();
@@ -42,11 +49,27 @@ pub fn request(materials: Materials) -> Value {
             }
         };
     }
-    request
+    VendorRequest { request, dropped }
+}
+
+/// Removes the parts that the API does not have at this place: reasoning anywhere, and media
+/// outside of user messages.
+fn keep_known(message: &mut Message, dropped: &mut Vec<Dropped>) {
+    let role = message.role;
+    message.content.retain(|part| {
+        let known = match part {
+            Part::Text { .. } | Part::Resource { .. } => true,
+            Part::Image { .. } | Part::Document { .. } | Part::Audio { .. } => role == Role::User,
+            Part::Reasoning { .. } => false,
+        };
+        if !known {
+            dropped.push(Dropped::part(part.kind(), role.as_str(), VENDOR));
+        }
+        known
+    });
 }
 
 fn message(message: Message) -> Value {
-    let role = message.role;
     let mut value = Map::new();
     value.insert("role".to_owned(), message.role.as_str().into());
     if let Some(id) = message.tool_call_id {
@@ -60,9 +83,7 @@ fn message(message: Message) -> Value {
             json!({"id": call.id, "type": "function", "function": function})
         })
         .collect();
-    // Only user messages may contain images in this API. Other messages keep their text parts only.
-    let shown = |part: &Part| role == Role::User || matches!(part, Part::Text { .. });
-    let parts: Vec<Value> = message.content.into_iter().filter(shown).map(part).collect();
+    let parts: Vec<Value> = message.content.into_iter().map(part).collect();
     if !parts.is_empty() || calls.is_empty() {
         value.insert("content".to_owned(), parts.into());
     }
@@ -83,6 +104,26 @@ fn part(part: Part) -> Value {
             let url = format!("data:{media_type};base64,{}", data.unwrap_or_default());
             value.insert("type".to_owned(), "image_url".into());
             value.insert("image_url".to_owned(), json!({"url": url}));
+        }
+        Part::Document { media_type, name, data } => {
+            let file_data = format!("data:{media_type};base64,{data}");
+            let filename = name.unwrap_or_else(|| "document.pdf".to_owned());
+            value.insert("type".to_owned(), "file".into());
+            value.insert("file".to_owned(), json!({"filename": filename, "file_data": file_data}));
+        }
+        Part::Audio { media_type, data } => {
+            let format = AUDIO.iter().find(|(kind, _)| *kind == media_type).map_or("wav", |(_, format)| *format);
+            value.insert("type".to_owned(), "input_audio".into());
+            value.insert("input_audio".to_owned(), json!({"data": data, "format": format}));
+        }
+        Part::Resource { uri, text, .. } => {
+            value.insert("type".to_owned(), "text".into());
+            value.insert("text".to_owned(), Part::resource_text(&uri, &text).into());
+        }
+        // Removed by `keep_known`.
+        Part::Reasoning { text, .. } => {
+            value.insert("type".to_owned(), "text".into());
+            value.insert("text".to_owned(), text.into());
         }
     }
     value.into()

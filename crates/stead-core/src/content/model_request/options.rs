@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::config::Bounded;
 use crate::parse::{FieldPath, Fields, MAX_DEPTH, Read, within_depth, words};
+use crate::record::{Positive, Rules, record};
 
 /// A decimal number stored as text, so that it is identical in every journal and on every machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,6 +54,7 @@ pub enum ToolChoice {
     Tool(String),
 }
 
+/// A choice is a word or an object, so the parser is not a record. Its schema is in `stead-api`.
 impl Read for ToolChoice {
     fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
         match value.as_str() {
@@ -80,6 +82,7 @@ pub enum ResponseFormat {
     JsonSchema { name: String, schema: Value },
 }
 
+/// Each format has other fields, so the parser is not a record. Its schema is in `stead-api`.
 impl Read for ResponseFormat {
     fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
         let mut fields = Fields::of(value, at)?;
@@ -108,50 +111,49 @@ impl Read for ResponseFormat {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Options {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub max_tokens: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub temperature: Option<Decimal>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub top_p: Option<Decimal>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stop: Option<Vec<String>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reasoning_effort: Option<ReasoningEffort>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tool_choice: Option<ToolChoice>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub response_format: Option<ResponseFormat>,
+record! {
+    /// Options of a model request.
+    [Debug, Clone, PartialEq, Eq, Serialize, Deserialize]
+    defaults Options as "ModelOptions" {
+        /// Maximum number of tokens of the answer.
+        optional #[serde(default, skip_serializing_if = "Option::is_none")] max_tokens: Positive,
+        /// Randomness of the answer, from 0 to 2.
+        optional #[serde(default, skip_serializing_if = "Option::is_none")] temperature: Decimal,
+        /// Probability mass to sample from, from 0 to 1.
+        optional #[serde(default, skip_serializing_if = "Option::is_none")] top_p: Decimal,
+        /// Texts that end the answer.
+        optional #[serde(default, skip_serializing_if = "Option::is_none")] stop: Vec<Bounded<1, 256>>,
+        /// Effort of a reasoning model.
+        optional #[serde(default, skip_serializing_if = "Option::is_none")] reasoning_effort: ReasoningEffort,
+        /// Rule for the model's use of tools.
+        optional #[serde(default, skip_serializing_if = "Option::is_none")] tool_choice: ToolChoice,
+        /// Format of the model's answer.
+        optional #[serde(default, skip_serializing_if = "Option::is_none")] response_format: ResponseFormat,
+    }
+}
+
+impl Rules for Options {
+    fn check(&self, fields: &mut Fields<'_, '_>, _: &[&str]) {
+        if self.temperature.as_ref().is_some_and(|given| given.value() > 2.0) {
+            fields.fail("temperature", "must be between 0 and 2");
+        }
+        if self.top_p.as_ref().is_some_and(|given| given.value() > 1.0) {
+            fields.fail("top_p", "must be between 0 and 1");
+        }
+        if self.stop.as_ref().is_some_and(|stop| stop.len() > 4) {
+            fields.fail("stop", "at most 4 texts");
+        }
+    }
+
+    fn restrict(schema: &mut Value) {
+        let properties = &mut schema["properties"];
+        properties["temperature"]["maximum"] = 2.into();
+        properties["top_p"]["maximum"] = 1.into();
+        properties["stop"]["maxItems"] = 4.into();
+    }
 }
 
 impl Options {
-    /// Reads the options from a body that also has other fields.
-    pub fn take(fields: &mut Fields<'_, '_>) -> Self {
-        let options = Self {
-            max_tokens: fields.positive("max_tokens"),
-            temperature: fields.optional("temperature"),
-            top_p: fields.optional("top_p"),
-            stop: fields
-                .optional::<Vec<Bounded<1, 256>>>("stop")
-                .map(|stops| stops.into_iter().map(|stop| stop.0).collect()),
-            reasoning_effort: fields.optional("reasoning_effort"),
-            tool_choice: fields.optional("tool_choice"),
-            response_format: fields.optional("response_format"),
-        };
-        if options.temperature.as_ref().is_some_and(|given| given.value() > 2.0) {
-            fields.fail("temperature", "must be between 0 and 2");
-        }
-        if options.top_p.as_ref().is_some_and(|given| given.value() > 1.0) {
-            fields.fail("top_p", "must be between 0 and 1");
-        }
-        if options.stop.as_ref().is_some_and(|stop| stop.len() > 4) {
-            fields.fail("stop", "at most 4 texts");
-        }
-        options
-    }
-
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -177,15 +179,6 @@ impl Options {
         if let Some(top_p) = &self.top_p {
             request["top_p"] = top_p.number();
         }
-    }
-}
-
-impl Read for Options {
-    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
-        let mut fields = Fields::of(value, at)?;
-        let options = Self::take(&mut fields);
-        fields.done();
-        Some(options)
     }
 }
 

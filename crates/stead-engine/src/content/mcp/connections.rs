@@ -13,7 +13,7 @@ use stead_core::SessionId;
 use super::{Connection, ConnectionKey};
 use crate::engine::Engine;
 
-/// Maximum number of kept connections. The least recently used one makes room.
+/// Maximum number of kept connections. Above it, the least recently used one is closed.
 const MOST: usize = 64;
 /// Unused connections are closed after this time.
 const IDLE: Duration = Duration::from_secs(300);
@@ -28,8 +28,8 @@ struct Kept {
 }
 
 impl Connections {
-    /// Takes the connection for the time of one call. Closes connections to the same server that
-    /// use an older address.
+    /// Removes and returns the connection for one call. Closes it instead if the declaration of the
+    /// server has changed, or if the connection has ended.
     pub(super) fn take(&self, key: &ConnectionKey) -> Option<Connection> {
         let same = |kept: &mut Kept| kept.key.session == key.session && kept.key.server == key.server;
         let found: Vec<Kept> = self.lock().extract_if(.., same).collect();
@@ -39,7 +39,8 @@ impl Connections {
         usable.next()
     }
 
-    /// Keeps a connection for the next call, if the session is still live.
+    /// Keeps a connection for the next call, if the session is still live and has no other kept
+    /// connection to the server. Closes it otherwise.
     pub(super) fn keep(&self, engine: &Engine, key: &ConnectionKey, connection: Option<Connection>) {
         let Some(connection) = connection else { return };
         let mut kept = self.lock();

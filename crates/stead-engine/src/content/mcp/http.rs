@@ -8,7 +8,7 @@ use serde_json::Value;
 use stead_core::content::access::McpServer;
 use ureq::Agent;
 
-use super::{MAX_BYTES, McpError, PROTOCOL, initialize, initialized, result_of, tools_call};
+use super::{MAX_BYTES, McpError, Notices, PROTOCOL, ToolCall, initialize, initialized, result_of, tools_call};
 
 /// Timeout for closing a session of the MCP server.
 const GOODBYE: Duration = Duration::from_secs(5);
@@ -33,22 +33,18 @@ impl Connection {
         let endpoint = Endpoint { agent: agent(patience), url: url.to_owned(), headers, session: None };
         let mut connection = Self { endpoint, last: 0 };
         let greeted = tokio::task::spawn_blocking(move || {
-            connection.endpoint.post(&initialize(), Some(0))?;
-            connection.endpoint.post(&initialized(), None)?;
+            connection.endpoint.post(&initialize(), Some(0), &Notices::default())?;
+            connection.endpoint.post(&initialized(), None, &Notices::default())?;
             Ok(connection)
         });
         greeted.await.unwrap_or(Err(McpError::Ended))
     }
 
-    pub(super) async fn call(
-        mut self: Box<Self>,
-        tool: &str,
-        arguments: &Value,
-    ) -> (Result<Value, McpError>, Option<Box<Self>>) {
+    pub(super) async fn call(mut self: Box<Self>, order: ToolCall<'_>) -> (Result<Value, McpError>, Option<Box<Self>>) {
         self.last += 1;
-        let (id, request) = (self.last, tools_call(self.last, tool, arguments));
+        let (id, request, notices) = (self.last, tools_call(self.last, order), order.notices.clone());
         let called = tokio::task::spawn_blocking(move || {
-            let result = match self.endpoint.post(&request, Some(id)) {
+            let result = match self.endpoint.post(&request, Some(id), &notices) {
                 // By the protocol this means that the server no longer knows the session, so it did
                 // not run the call.
                 Err(McpError::Status(404)) if self.endpoint.session.is_some() => Err(McpError::SessionLost),
@@ -74,7 +70,7 @@ impl Endpoint {
         }
     }
 
-    fn post(&mut self, message: &Value, id: Option<u64>) -> Result<Option<Value>, McpError> {
+    fn post(&mut self, message: &Value, id: Option<u64>, notices: &Notices) -> Result<Option<Value>, McpError> {
         let request = self.request("POST").header("content-type", "application/json").body(message.to_string());
         let request = request.map_err(|error| McpError::Http(error.to_string()))?;
         let response = self.agent.run(request).map_err(|error| McpError::Http(error.to_string()))?;
@@ -89,7 +85,7 @@ impl Endpoint {
         let mut body = Vec::new();
         let reader = response.into_body().into_with_config().limit(MAX_BYTES + 1).reader();
         if stream {
-            return read_stream(reader, id).map(Some);
+            return read_stream(reader, id, notices).map(Some);
         }
         reader.take(MAX_BYTES + 1).read_to_end(&mut body).map_err(McpError::Broken)?;
         if body.len() as u64 > MAX_BYTES {
@@ -138,7 +134,7 @@ fn agent(patience: Duration) -> Agent {
 }
 
 /// Reads events until the one that answers the request. The stream may continue after it.
-fn read_stream(reader: impl std::io::Read, id: u64) -> Result<Value, McpError> {
+fn read_stream(reader: impl std::io::Read, id: u64, notices: &Notices) -> Result<Value, McpError> {
     use std::io::BufRead as _;
     let mut data = String::new();
     for line in std::io::BufReader::new(reader).lines() {
@@ -150,6 +146,7 @@ fn read_stream(reader: impl std::io::Read, id: u64) -> Result<Value, McpError> {
             if let Some(result) = result_of(&message, id) {
                 return result;
             }
+            notices.pass(&message, id);
             data.clear();
         }
     }

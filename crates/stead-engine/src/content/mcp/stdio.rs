@@ -8,7 +8,7 @@ use stead_core::content::access::McpServer;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
-use super::{MAX_BYTES, McpError, initialize, initialized, result_of, tools_call};
+use super::{MAX_BYTES, McpError, Notices, ToolCall, initialize, initialized, result_of, tools_call};
 
 /// The process group of the child. Dropping it kills the group.
 struct Group {
@@ -58,7 +58,7 @@ pub(super) struct Connection {
 impl Connection {
     pub(super) async fn open(server: &McpServer) -> Result<Self, McpError> {
         let mut connection = start(server)?;
-        connection.ask(initialize(), 0).await?;
+        connection.ask(initialize(), 0, &Notices::default()).await?;
         connection.send(&initialized()).await?;
         Ok(connection)
     }
@@ -72,9 +72,9 @@ impl Connection {
         running
     }
 
-    pub(super) async fn call(&mut self, tool: &str, arguments: &Value) -> Result<Value, McpError> {
+    pub(super) async fn call(&mut self, order: ToolCall<'_>) -> Result<Value, McpError> {
         self.last += 1;
-        self.ask(tools_call(self.last, tool, arguments), self.last).await
+        self.ask(tools_call(self.last, order), self.last, order.notices).await
     }
 
     async fn send(&mut self, message: &Value) -> Result<(), McpError> {
@@ -84,14 +84,15 @@ impl Connection {
     }
 
     /// Sends a request and reads until its answer. Requests of the server are declined, except
-    /// `ping`.
-    async fn ask(&mut self, request: Value, id: u64) -> Result<Value, McpError> {
+    /// `ping`. Its notifications are passed on.
+    async fn ask(&mut self, request: Value, id: u64, notices: &Notices) -> Result<Value, McpError> {
         self.send(&request).await?;
         loop {
             let message = self.receive().await?;
             if let Some(result) = result_of(&message, id) {
                 return result;
             }
+            notices.pass(&message, id);
             if let (Some(asked), Some(method)) = (message.get("id"), message.get("method").and_then(Value::as_str)) {
                 let reply = match method {
                     "ping" => json!({"jsonrpc": "2.0", "id": asked, "result": {}}),

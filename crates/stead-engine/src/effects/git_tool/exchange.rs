@@ -296,6 +296,7 @@ impl<'a> Exchange<'a> {
         let output = format!("{name} is {}\n", resolved.commit);
         Ok(GitOutput {
             exit_code: 0,
+            total: output.len() as u64,
             output,
             truncated: false,
             timed_out: false,
@@ -306,7 +307,8 @@ impl<'a> Exchange<'a> {
     /// Fetches, then merges if a fast-forward is possible.
     pub(super) async fn pull(&self, named: Option<GitRef>, history: History) -> Result<GitOutput, Failure> {
         let fetched = self.fetch(named, history).await?;
-        let commit = fetched.more["commit"].as_str().unwrap_or_default().to_owned();
+        let none = || Failure::new("git_ref_missing", "the fetch reported no commit to merge");
+        let commit = fetched.more["commit"].as_str().filter(|commit| is_commit(commit)).ok_or_else(none)?.to_owned();
         let merged = self.inside.run(["merge", "--ff-only", &commit].map(str::to_owned).into()).await?;
         Ok(GitOutput { output: format!("{}{}", fetched.output, merged.output), more: fetched.more, ..merged })
     }
@@ -336,9 +338,11 @@ impl<'a> Exchange<'a> {
         let name = format!("refs/remotes/origin/{to}");
         // Only updates the workspace's view. The push itself has happened.
         let _ = self.inside.ask(&["update-ref", "-m", "push", &name, &commit], "").await;
+        let output = format!("{output}\n");
         Ok(GitOutput {
             exit_code: 0,
-            output: format!("{output}\n"),
+            total: output.len() as u64,
+            output,
             truncated: false,
             timed_out: false,
             more: json!({"commit": commit}),

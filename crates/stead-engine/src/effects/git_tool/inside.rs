@@ -7,9 +7,10 @@ use std::sync::{Mutex, PoisonError};
 
 use serde_json::Value;
 use stead_core::Timestamp;
+use stead_core::config::CallLimits;
 use stead_core::event::{Existing, Failure, Parents};
 use stead_fs::Content;
-use stead_providers::{FileOrder, GitOrder, GitRan, ToolOrder, Workspace};
+use stead_providers::{Captured, FileOrder, GitOrder, GitRan, ToolOrder, Workspace};
 
 use super::GitOutput;
 
@@ -20,7 +21,7 @@ const ANSWER_BYTES: u64 = 1 << 20;
 pub(super) struct Inside<'a> {
     workspace: &'a dyn Workspace,
     call: String,
-    output_bytes: u64,
+    limits: CallLimits,
     now: Timestamp,
     number: AtomicU64,
     /// The git that is running in the box.
@@ -35,9 +36,9 @@ pub(super) fn stopped() -> Failure {
 
 impl<'a> Inside<'a> {
     pub(super) fn new(workspace: &'a dyn Workspace, order: &ToolOrder) -> Self {
-        let (call, output_bytes) = (order.call.to_string(), order.limits.output_bytes);
+        let (call, limits) = (order.call.to_string(), order.limits);
         let (running, stopped) = (Mutex::default(), AtomicBool::new(false));
-        Self { workspace, call, output_bytes, now: order.now, number: AtomicU64::new(0), running, stopped }
+        Self { workspace, call, limits, now: order.now, number: AtomicU64::new(0), running, stopped }
     }
 
     pub(super) fn call(&self) -> &str {
@@ -86,17 +87,21 @@ impl<'a> Inside<'a> {
 
     /// Runs git with the agent's arguments. Its output is the answer, also if it fails.
     pub(super) async fn run(&self, args: Vec<String>) -> Result<GitOutput, Failure> {
-        let ran = self.git(args, Vec::new(), self.output_bytes).await?;
-        let output = [&ran.stdout, &ran.stderr].map(|bytes| String::from_utf8_lossy(bytes)).concat();
-        let GitRan { exit_code, truncated, timed_out, .. } = ran;
-        Ok(GitOutput { exit_code, output, truncated, timed_out, more: Value::Null })
+        /// Room for the message and the fields that a transfer adds.
+        const FIELDS: usize = 512;
+        let ran = self.git(args, Vec::new(), self.limits.stream_bytes()).await?;
+        let GitRan { exit_code, timed_out, stdout, stderr } = ran;
+        let total = stdout.total.saturating_add(stderr.total);
+        let [(stdout, less_stdout), (stderr, less_stderr)] = Captured::texts(&stdout, &stderr, &self.limits, FIELDS);
+        let (output, truncated) = (stdout + &stderr, less_stdout || less_stderr);
+        Ok(GitOutput { exit_code, output, total, truncated, timed_out, more: Value::Null })
     }
 
     /// Runs a query. `None` if git exits with an error.
     pub(super) async fn ask(&self, args: &[&str], input: &str) -> Result<Option<String>, Failure> {
         let args = args.iter().map(|word| (*word).to_owned()).collect();
         let ran = self.git(args, input.as_bytes().to_vec(), ANSWER_BYTES).await?;
-        Ok((ran.exit_code == 0).then(|| String::from_utf8_lossy(&ran.stdout).trim().to_owned()))
+        Ok((ran.exit_code == 0).then(|| String::from_utf8_lossy(&ran.stdout.bytes).trim().to_owned()))
     }
 
     /// Runs a command. If it fails, the error contains git's message.
@@ -104,9 +109,9 @@ impl<'a> Inside<'a> {
         let words = args.iter().map(|word| (*word).to_owned()).collect();
         let ran = self.git(words, input.as_bytes().to_vec(), ANSWER_BYTES).await?;
         if ran.exit_code == 0 {
-            return Ok(String::from_utf8_lossy(&ran.stdout).trim().to_owned());
+            return Ok(String::from_utf8_lossy(&ran.stdout.bytes).trim().to_owned());
         }
-        let message = String::from_utf8_lossy(&ran.stderr);
+        let message = String::from_utf8_lossy(&ran.stderr.bytes);
         let message: String = message.trim().chars().take(800).collect();
         Err(Failure::new(
             "git_failed",

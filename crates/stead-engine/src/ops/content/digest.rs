@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use stead_core::decide::{NewDigest, may_set_digest};
 use stead_core::digest::{DEFAULT_TAG, DigestOrigin, DigestScope, DigestText, KeptDigest, default_key, namespace};
+use stead_core::session::warning::WarningCode;
 use stead_core::tool::ToolName;
 use stead_core::{Actor, Command, Event, Name, Rejection, Resource, Session, SessionId, Timestamp};
 use stead_providers::OperateError;
@@ -150,7 +151,7 @@ pub async fn generate_digest(
 
 /// Facts about the workspace that its files do not show.
 fn notices(session: &Session) -> Vec<String> {
-    let failed = session.warnings.iter().filter(|warning| warning.code == "setup_failed");
+    let failed = session.warnings.iter().filter(|warning| warning.is(WarningCode::SetupFailed));
     failed.map(|warning| format!("The workspace's setup failed: {}", warning.message)).collect()
 }
 

@@ -1,8 +1,6 @@
 //! Renders the prompt sections about a session's workspace.
 
-use std::sync::Arc;
-
-use stead_core::{Resource, Session, SessionId};
+use stead_core::{Resource, SessionId};
 use stead_digest::prompt::{self, Flavor, Prompt, ShownDigest};
 
 use crate::engine::Engine;
@@ -36,16 +34,6 @@ pub async fn prompt(
         source: found.source.as_str(),
     };
     let missing = || OpError::NotFound { what: Resource::Session, id: id.to_string() };
-    let mut session = OpenSession::open(engine, id).await?.state().await.session.ok_or_else(missing)?;
-    leave_what_is_there(engine, Arc::make_mut(&mut session));
+    let session = OpenSession::open(engine, id).await?.state().await.session.ok_or_else(missing)?;
     Ok(prompt::render(&session, &shown, flavor, budget))
-}
-
-/// Removes tools that the session's provider does not offer, because calls of them are refused.
-fn leave_what_is_there(engine: &Engine, session: &mut Session) {
-    let provider = session.workspace.as_ref().and_then(|workspace| workspace.provider);
-    let offered = provider.and_then(|provider| engine.providers().get(provider).ok()).map(|found| found.capabilities());
-    if let (Some(offered), Some(spec)) = (offered, Arc::make_mut(&mut session.spec).workspace.as_mut()) {
-        spec.tools = spec.tools.iter().filter(|tool| offered.tools.contains(tool)).collect();
-    }
 }

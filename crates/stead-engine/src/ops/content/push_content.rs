@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 
 use bytes::Bytes;
 use stead_core::content::{ContentPath, Fault};
+use stead_core::identity::Tenant;
 use stead_core::{Actor, Name, Resource};
 use stead_fs::archive::{self, ArchiveError, ArchiveFormat, ArchiveLimits};
 use stead_fs::{Filesystem, Kind, MemoryFs, Permission, Walk, WorkspacePath};
@@ -20,6 +21,7 @@ use crate::journal::audit;
 use crate::ops::Idempotency;
 use crate::ops::boxed;
 use crate::ops::content::versions::{ContentVersion, VersionRecord, content_version};
+use crate::ops::registry::agent_type::writable;
 
 /// The treatment of invalid content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,31 +31,37 @@ pub enum Faulty {
     Keep,
 }
 
+/// A version of content to store.
+pub struct NewVersion {
+    pub tenant: Tenant,
+    pub name: Name,
+    pub files: Vec<NewFile>,
+    /// Refuse unless this is the newest version.
+    pub expected_head: Option<u64>,
+    pub faulty: Faulty,
+}
+
 #[boxed]
 pub async fn push_content(
     engine: &Engine,
     actor: &Actor,
-    name: Name,
-    files: Vec<NewFile>,
-    expected_head: Option<u64>,
-    faulty: Faulty,
+    version: NewVersion,
     idempotency: Option<Idempotency>,
 ) -> Result<ContentVersion, OpError> {
     let (work, actor) = (engine.clone(), actor.clone());
-    engine.to_its_end(async move { push(&work, &actor, name, files, expected_head, faulty, idempotency).await }).await
+    engine.to_its_end(async move { push(&work, &actor, version, idempotency).await }).await
 }
 
 async fn push(
     engine: &Engine,
     actor: &Actor,
-    name: Name,
-    files: Vec<NewFile>,
-    expected_head: Option<u64>,
-    faulty: Faulty,
+    version: NewVersion,
     idempotency: Option<Idempotency>,
 ) -> Result<ContentVersion, OpError> {
+    let NewVersion { tenant, name, files, expected_head, faulty } = version;
+    let content_key = tenant.key(&name);
     let claim = idempotency.map(|given| IdempotencyClaim {
-        key: IdempotencyKey { scope: format!("content/{name}/{actor}"), key: given.key },
+        key: IdempotencyKey { scope: format!("content/{content_key}/{actor}"), key: given.key },
         body_hash: Hash::from_bytes(given.body_hash),
         target: String::new(),
     });
@@ -61,10 +69,11 @@ async fn push(
         && let Some(row) = engine.store().idempotent(&claim.key).await?
     {
         return match row.body_hash == claim.body_hash {
-            true => content_version(engine, &name, row.target.parse().ok()).await,
+            true => content_version(engine, &tenant, &name, row.target.parse().ok()).await,
             false => Err(OpError::IdempotencyMismatch { key: claim.key.key.clone() }),
         };
     }
+    writable(engine, &tenant).await?;
     tree::check(&files).map_err(|faults| OpError::InvalidContent { faults })?;
     let (count, bytes) = (files.len() as u64, files.iter().map(|file| file.bytes.len() as u64).sum());
     // A version may have thousands of files, so it is checked on a blocking thread.
@@ -81,8 +90,8 @@ async fn push(
     let body = serde_json::to_string(&record).map_err(corrupt)?;
     let at = clock::now();
     let push = ContentPush {
-        name: name.to_string(),
-        audit: vec![audit::admin_change(actor, "content", name.as_str(), &body, at)],
+        audit: vec![audit::admin_change(actor, "content", &content_key, &body, at)],
+        name: content_key,
         body,
         expected_head,
         at,
@@ -98,7 +107,7 @@ async fn push(
         }
         Err(PushError::Store(error)) => return Err(error.into()),
     };
-    content_version(engine, &name, Some(version)).await
+    content_version(engine, &tenant, &name, Some(version)).await
 }
 
 /// Returns the files of an archive (tar, tar.gz, tar.zst, zip) with checked content paths.

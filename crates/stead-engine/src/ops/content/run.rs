@@ -13,7 +13,8 @@ use stead_core::content::{
     Refusal, Snapshot, SnapshotRef, SyncFault, SyncTarget, materialize_llm_generate_params_with_workspace,
     materialize_workspace_step_inputs,
 };
-use stead_core::{Actor, Command, Effect, Event, Rejection, Resource, RunId, Session, SessionId, State, Step, apply};
+use stead_core::identity::Tenant;
+use stead_core::{Actor, Command, Effect, Event, Rejection, Resource, RunId, Session, SessionId, State, Step, fold};
 
 use crate::claim::Claims;
 use crate::clock;
@@ -109,7 +110,9 @@ async fn pin(engine: &Engine, session: &Session, version: u64) -> Result<Box<Sna
     let name = name.or_else(|| session.spec.content.as_ref().map(|binding| binding.workspace.clone()));
     let Some(name) = name else { return Err(Rejection::from(Refusal::NoContent).into()) };
     let target = SyncTarget { workspace: Some(name), version: Some(version), root_hash: None };
-    let found = load::resolve(engine, &target, &session.spec.authority.names).await?;
+    let found =
+        load::resolve(engine, &Tenant::of(session.spec.project.as_ref()), &target, &session.spec.authority.names)
+            .await?;
     let ReadContent::Snapshot { mut snapshot, .. } = load::snapshot(engine, &found).await? else {
         return Err(SyncFault::new(Stage::Read, "nothing was read").into());
     };
@@ -208,7 +211,7 @@ pub async fn step(engine: &Engine, id: SessionId, run: RunId, step: u64) -> Resu
         let wanted =
             matches!(&recorded.event, Event::StepStarted(started) if started.run == run && started.step == step);
         if found.is_none() {
-            apply(&mut state, &recorded);
+            fold(&mut state, &recorded);
             found = wanted.then(|| state.clone());
         }
         Ok(())

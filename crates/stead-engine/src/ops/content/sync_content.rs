@@ -5,6 +5,7 @@ use stead_core::content::decide::{ContentCommand, ContentEffect};
 use stead_core::content::event::{SyncFailed, SyncRequested};
 use stead_core::content::fault::Stage;
 use stead_core::content::{ApplyMode, Refusal, SyncTarget};
+use stead_core::identity::Tenant;
 use stead_core::{Actor, Command, Effect, Event, Outcome, Rejection, SessionId};
 
 use crate::content::load;
@@ -52,7 +53,7 @@ async fn sync(engine: &Engine, actor: &Actor, id: SessionId, request: SyncReques
     pause("sync.read").await;
     if let Err(error) = read(engine, &session, sync, &requested).await {
         // The intent is durable, so the reconciler continues the sync.
-        tracing::warn!(session = %id, error = &error as &dyn std::error::Error, "a sync goes on later");
+        tracing::warn!(session = %id, error = &error as &dyn std::error::Error, "the reconciler continues a sync");
         reconcile::begin(engine, id);
     }
     Ok(sync)
@@ -65,8 +66,10 @@ pub(crate) async fn read(
     sync: u64,
     requested: &SyncRequested,
 ) -> Result<(), OpError> {
-    let allowed = session.state().await.session.map(|session| session.spec.authority.names.clone()).unwrap_or_default();
-    let read = load::read(engine, requested, &allowed).await;
+    let state = session.state().await.session;
+    let tenant = Tenant::of(state.as_ref().and_then(|session| session.spec.project.as_ref()));
+    let allowed = state.map(|session| session.spec.authority.names.clone()).unwrap_or_default();
+    let read = load::read(engine, &tenant, requested, &allowed).await;
     session.record(Outcome::Content(ContentOutcome::Read { sync, read })).await.map(|_| ())
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use stead_core::ContentHash;
 use stead_core::content::{ContentPath, Fault};
+use stead_core::identity::Tenant;
 use stead_core::{Name, Resource, Timestamp};
 use stead_store::{Document, DocumentKind, OpenBlob, version_id};
 
@@ -12,12 +13,14 @@ use crate::content::tree::{self, TreeFile};
 use crate::engine::Engine;
 use crate::error::OpError;
 use crate::ops::boxed;
-use crate::ops::registry::document::Page;
+use crate::ops::registry::document::{Page, visible};
 
 /// One version of content. It never changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContentVersion {
     pub name: Name,
+    /// The project that it belongs to. `None` for the platform.
+    pub project: Option<Name>,
     pub version: u64,
     pub root_hash: ContentHash,
     pub files: u64,
@@ -43,52 +46,75 @@ pub(in crate::ops) struct VersionRecord {
 }
 
 impl ContentVersion {
-    fn of(name: &Name, version: u64, document: &Document) -> Result<Self, OpError> {
+    fn of(tenant: &Tenant, name: &Name, version: u64, document: &Document) -> Result<Self, OpError> {
         let corrupt = |source| OpError::CorruptDocument { what: Resource::Content, id: document.id.clone(), source };
         let record: VersionRecord = serde_json::from_str(&document.body).map_err(corrupt)?;
         let VersionRecord { root_hash, files, bytes, faults, warnings, pushed_by } = record;
-        let (name, created_at) = (name.clone(), document.updated_at);
-        Ok(Self { name, version, root_hash, files, bytes, faults, warnings, pushed_by, created_at })
+        let (name, project, created_at) = (name.clone(), tenant.project().cloned(), document.updated_at);
+        Ok(Self { name, project, version, root_hash, files, bytes, faults, warnings, pushed_by, created_at })
     }
 }
 
-/// The newest version of each content, sorted by name.
+/// The newest version of each content that a tenant can use, sorted by name: its own, and that of
+/// the platform whose name it has not taken.
 #[boxed]
-pub async fn contents(engine: &Engine, page: &Page) -> Result<Vec<ContentVersion>, OpError> {
-    let found = engine.store().documents(DocumentKind::Content, page.after.as_deref(), page.limit).await?;
-    let readable =
-        |document: &Document| Some((document.id.parse::<Name>().ok()?, u64::try_from(document.revision).ok()?));
-    let known = found.iter().filter_map(|document| readable(document).map(|(name, head)| (document, name, head)));
-    known.map(|(document, name, head)| ContentVersion::of(&name, head, document)).collect()
+pub async fn contents(engine: &Engine, tenant: &Tenant, page: &Page) -> Result<Vec<ContentVersion>, OpError> {
+    let documents = visible(engine, DocumentKind::Content, tenant, page).await?;
+    let mut found: BTreeMap<Name, ContentVersion> = BTreeMap::new();
+    for document in &documents {
+        let owner = if tenant.name(&document.id).is_some() { tenant } else { &Tenant::Platform };
+        let head = u64::try_from(document.revision).ok();
+        let (Some(name), Some(head)) = (owner.name(&document.id), head) else { continue };
+        let version = ContentVersion::of(owner, &name, head, document)?;
+        found.entry(name).or_insert(version);
+    }
+    Ok(found.into_values().take(usize::try_from(page.limit).unwrap_or(usize::MAX)).collect())
 }
 
 fn missing(name: &Name) -> OpError {
     OpError::NotFound { what: Resource::Content, id: name.to_string() }
 }
 
+/// Returns the owner of the content that a tenant means by a name, and its newest version: the
+/// tenant's own, else the platform's.
+async fn head(engine: &Engine, tenant: &Tenant, name: &Name) -> Result<(Tenant, Document), OpError> {
+    for owner in [tenant, &Tenant::Platform] {
+        if let Some(head) = engine.store().document(DocumentKind::Content, &owner.key(name)).await? {
+            return Ok((owner.clone(), head));
+        }
+    }
+    Err(missing(name))
+}
+
 /// Returns a version, or the newest one.
 #[boxed]
-pub async fn content_version(engine: &Engine, name: &Name, version: Option<u64>) -> Result<ContentVersion, OpError> {
-    let head = engine.store().document(DocumentKind::Content, name.as_str()).await?.ok_or_else(|| missing(name))?;
+pub async fn content_version(
+    engine: &Engine,
+    tenant: &Tenant,
+    name: &Name,
+    version: Option<u64>,
+) -> Result<ContentVersion, OpError> {
+    let (owner, head) = head(engine, tenant, name).await?;
     let number = version.unwrap_or_else(|| u64::try_from(head.revision).unwrap_or(0));
-    let id = version_id(name.as_str(), number);
+    let id = version_id(&owner.key(name), number);
     let found = engine.store().document(DocumentKind::ContentVersion, &id).await?;
     let none = || OpError::NotFound { what: Resource::ContentVersion, id: format!("{name}@{number}") };
-    ContentVersion::of(name, number, &found.ok_or_else(none)?)
+    ContentVersion::of(&owner, name, number, &found.ok_or_else(none)?)
 }
 
 /// All versions, oldest first.
 #[boxed]
-pub async fn content_versions(engine: &Engine, name: &Name) -> Result<Vec<ContentVersion>, OpError> {
+pub async fn content_versions(engine: &Engine, tenant: &Tenant, name: &Name) -> Result<Vec<ContentVersion>, OpError> {
     const PAGE: u32 = 500;
-    let (prefix, mut found) = (format!("{name}@"), Vec::new());
+    let (owner, _) = head(engine, tenant, name).await?;
+    let (prefix, mut found) = (format!("{}@", owner.key(name)), Vec::new());
     let mut after = prefix.clone();
     loop {
         let page = engine.store().documents(DocumentKind::ContentVersion, Some(&after), PAGE).await?;
         let ours: Vec<&Document> = page.iter().take_while(|document| document.id.starts_with(&prefix)).collect();
         for document in &ours {
             let number = document.id[prefix.len()..].parse().unwrap_or(0);
-            found.push(ContentVersion::of(name, number, document)?);
+            found.push(ContentVersion::of(&owner, name, number, document)?);
         }
         match page.last() {
             Some(last) if ours.len() == PAGE as usize => after = last.id.clone(),

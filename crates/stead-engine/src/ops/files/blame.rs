@@ -131,7 +131,7 @@ fn touched(entry: &Entry, path: &str) -> Option<Deeds> {
             }
             FileChange::Removed { path: at } if holds(at) => Some(Deeds::Removed),
             FileChange::Renamed { from, .. } if holds(from) => Some(Deeds::Removed),
-            FileChange::Renamed { to, .. } if holds(to) => Some(Deeds::Wrote),
+            FileChange::Renamed { to, .. } | FileChange::Copied { to, .. } if holds(to) => Some(Deeds::Wrote),
             _ => found,
         };
     }

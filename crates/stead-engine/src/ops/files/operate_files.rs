@@ -6,7 +6,7 @@ use stead_core::event::{Event, Failure, FileEffect, FileOperation};
 use stead_core::session::Status;
 use stead_core::tool::ToolName;
 use stead_core::{Actor, CallId, Command, Effect, Outcome, Rejection, Resource, SessionId};
-use stead_providers::{FileOrder, OperateError, Placement};
+use stead_providers::{FileOrder, Placement};
 use stead_store::IdempotencyClaim;
 
 use crate::clock;
@@ -61,7 +61,17 @@ async fn decide_and_perform(
     claim: Option<IdempotencyClaim>,
 ) -> Result<Operated, OpError> {
     let (call, tool) = (CallId::from_bits(clock::id_bits()), operation.tool());
-    carry_out(engine, actor, id, tool, call, Command::OperateFiles { call, operation }, claim).await
+    carry_out(engine, actor, id, Refused::Tool(tool), call, Command::OperateFiles { call, operation }, claim).await
+}
+
+/// The operation that the record of a refusal names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::ops) enum Refused {
+    /// The tool with the same effect.
+    Tool(ToolName),
+    Rewind {
+        to: u64,
+    },
 }
 
 /// Decides on and performs a command whose effect is a file operation.
@@ -69,14 +79,14 @@ pub(in crate::ops) async fn carry_out(
     engine: &Engine,
     actor: &Actor,
     id: SessionId,
-    tool: ToolName,
+    refused: Refused,
     call: CallId,
     command: Command,
     claim: Option<IdempotencyClaim>,
 ) -> Result<Operated, OpError> {
     let session = OpenSession::open(engine, id).await?;
     match session.commit_claimed(command, actor, |_| claim).await {
-        Err(OpError::Rejected(rejection)) => Err(refuse(&session, tool, rejection, actor).await),
+        Err(OpError::Rejected(rejection)) => Err(record(&session, refused, rejection, actor).await),
         Ok(intent) => match guard_op(perform(engine, &session, intent)).await {
             Err(error @ (OpError::Store(_) | OpError::Blob(_) | OpError::Contended | OpError::Panicked)) => {
                 Err(abandon(engine, session, call, error))
@@ -95,9 +105,16 @@ pub(in crate::ops) async fn refuse(
     rejection: Rejection,
     actor: &Actor,
 ) -> OpError {
-    let (code, message) = (rejection.code().to_owned(), rejection.to_string());
-    let refused = Event::ToolCallRefused { tool, code, message, actor: actor.clone() };
-    match session.record_refusal(refused).await {
+    record(session, Refused::Tool(tool), rejection, actor).await
+}
+
+async fn record(session: &OpenSession, refused: Refused, rejection: Rejection, actor: &Actor) -> OpError {
+    let (code, message, actor) = (rejection.code().to_owned(), rejection.to_string(), actor.clone());
+    let event = match refused {
+        Refused::Tool(tool) => Event::ToolCallRefused { tool, code, message, actor },
+        Refused::Rewind { to } => Event::RewindRefused { to, code, message, actor },
+    };
+    match session.record_refusal(event).await {
         Ok(()) => rejection.into(),
         Err(error) => error,
     }
@@ -175,7 +192,7 @@ impl OpError {
     /// The code of a failed operation in the journal.
     fn operate_code(&self) -> &'static str {
         match self {
-            Self::Operate(error) => OperateError::code(error),
+            Self::Operate(error) => error.code().as_str(),
             _ => "failed",
         }
     }

@@ -1,8 +1,8 @@
-//! Writes bytes of any size to a workspace. They go to the blob store first, then into place as one
-//! change.
+//! Uploads a file or an archive to a workspace. The bytes go to the blob store first. Then one
+//! change writes them into the workspace.
 //!
-//! The permission is checked before the first byte is read, and again when the change is decided,
-//! because it may have changed.
+//! The actor's permission is checked before the first byte is read. It is checked again when the
+//! core decides about the change, because it may be different by then.
 
 use stead_core::ContentHash;
 use stead_core::event::{Existing, FileOperation, Parents};
@@ -68,8 +68,8 @@ pub async fn unpack_archive(
     operate_with(engine, actor, id, operation, upload, charge).await
 }
 
-/// Carries out an operation with uploaded bytes. Afterwards the bytes stay only if the journal
-/// needs them. This holds for every outcome, and also if the client no longer waits.
+/// Performs an operation with uploaded bytes. Afterwards the bytes stay in the blob store only if
+/// the journal refers to them. This holds for every outcome, and also if the client disconnects.
 async fn operate_with(
     engine: &Engine,
     actor: &Actor,

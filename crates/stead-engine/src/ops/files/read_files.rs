@@ -6,7 +6,7 @@ use stead_core::decide::may_use;
 use stead_core::session::Status;
 use stead_core::tool::ToolName;
 use stead_core::{Actor, Rejection, Resource, SessionId};
-use stead_fs::patch::Patch;
+use stead_fs::patch::{IgnoredFiles, Options, Patch};
 use stead_fs::{FsError, Listing};
 use stead_providers::{OpenFile, OperateError, Workspace};
 
@@ -25,9 +25,21 @@ pub enum Opened {
 /// Opens a file for an actor with `read`, or lists a directory for an actor with `ls`.
 #[boxed]
 pub async fn open_path(engine: &Engine, actor: &Actor, id: SessionId, path: &str) -> Result<Opened, OpError> {
+    open_path_within(engine, actor, id, path, u64::MAX).await
+}
+
+/// Like [`open_path`], but a file over `most_bytes` is [`FsError::TooLarge`] and costs no copy.
+#[boxed]
+pub async fn open_path_within(
+    engine: &Engine,
+    actor: &Actor,
+    id: SessionId,
+    path: &str,
+    most_bytes: u64,
+) -> Result<Opened, OpError> {
     let _slot = engine.enter(id).await?;
     let workspace = allowed(engine, actor, id, &[ToolName::Read, ToolName::Ls]).await?;
-    match workspace.open(path).await {
+    match workspace.open_within(path, most_bytes).await {
         Ok(file) => {
             allowed(engine, actor, id, &[ToolName::Read]).await?;
             Ok(Opened::File(file))
@@ -58,15 +70,38 @@ async fn ended_meanwhile(engine: &Engine, id: SessionId) -> Option<OpError> {
     (status != Status::Active).then(|| Rejection::NotActive { status }.into())
 }
 
+/// The files of a diff.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DiffScope {
+    All,
+    /// Without files that git ignores, if the workspace is a repository.
+    WithoutIgnored,
+}
+
 /// Returns the changes since the session began.
 #[boxed]
-pub async fn diff(engine: &Engine, actor: &Actor, id: SessionId) -> Result<Patch, OpError> {
+pub async fn diff(engine: &Engine, actor: &Actor, id: SessionId, scope: DiffScope) -> Result<Patch, OpError> {
     let _slot = engine.enter(id).await?;
     let workspace = allowed(engine, actor, id, &[ToolName::Read]).await?;
-    match workspace.diff().await {
+    let ignored = match scope {
+        DiffScope::All => IgnoredFiles::Included,
+        // A workspace in memory has the files of the checkout without its `.git`.
+        DiffScope::WithoutIgnored if has_repository(engine, id).await? => IgnoredFiles::LeftOut,
+        DiffScope::WithoutIgnored => IgnoredFiles::LeftOutOfRepositories,
+    };
+    match workspace.diff(Options { ignored, ..Options::default() }).await {
         Ok(patch) => Ok(patch),
         Err(error) => Err(read_error(engine, id, error).await),
     }
+}
+
+async fn has_repository(engine: &Engine, id: SessionId) -> Result<bool, OpError> {
+    let state = OpenSession::open(engine, id).await?.state().await;
+    Ok(state
+        .session
+        .as_ref()
+        .and_then(|session| session.workspace_spec())
+        .is_some_and(|spec| spec.repository.is_some()))
 }
 
 /// Returns the workspace if the actor may use one of these tools. A refusal names the first tool.

@@ -1,7 +1,6 @@
 //! Rewinds a session, and lists its checkpoints.
 
 use stead_core::rewind::{CheckpointEntry, Rewind};
-use stead_core::tool::ToolName;
 use stead_core::{Actor, CallId, Command, Resource, SessionId, SnapshotId};
 
 use crate::clock;
@@ -10,7 +9,7 @@ use crate::error::OpError;
 use crate::journal::history::{Deed, entries};
 use crate::open_session::OpenSession;
 use crate::ops::boxed;
-use crate::ops::files::operate_files::{Operated, carry_out};
+use crate::ops::files::operate_files::{Operated, Refused, carry_out};
 
 /// Restores the files as they were right after event `to`. The current files are kept first, so
 /// that a rewind can be undone.
@@ -21,7 +20,7 @@ pub async fn rewind(engine: &Engine, actor: &Actor, id: SessionId, to: u64) -> R
         .in_lane(id, async move {
             let (call, before) = (CallId::from_bits(clock::id_bits()), SnapshotId::from_bits(clock::id_bits()));
             let command = Command::Rewind { call, to, before };
-            carry_out(&work, &actor, id, ToolName::Write, call, command, None).await
+            carry_out(&work, &actor, id, Refused::Rewind { to }, call, command, None).await
         })
         .await
 }

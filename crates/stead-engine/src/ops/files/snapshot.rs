@@ -43,7 +43,11 @@ pub async fn restore_snapshot(
     id: SessionId,
     snapshot: SnapshotId,
 ) -> Result<Operated, OpError> {
-    operate_files(engine, actor, id, FileOperation::Restore { snapshot }).await
+    let operated = operate_files(engine, actor, id, FileOperation::Restore { snapshot }).await?;
+    // The restored tree equals the snapshot.
+    let kept = snapshots(engine, id).await?.into_iter().find(|(found, _)| *found == snapshot);
+    let tree_hash = operated.tree_hash.or(kept.and_then(|(_, kept)| kept.tree_hash));
+    Ok(Operated { tree_hash, ..operated })
 }
 
 /// Takes a snapshot, once per claim. If the server stopped before a claimed snapshot was taken,

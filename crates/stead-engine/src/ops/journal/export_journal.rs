@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use bytes::Bytes;
 use serde_json::json;
-use stead_core::{Event, Recorded, Resource, SessionId, State, apply};
+use stead_core::{Event, Recorded, Resource, SessionId, State, fold};
 
 use crate::engine::Engine;
 use crate::error::OpError;
@@ -67,7 +67,7 @@ impl JournalLines {
                 "seq": stored.seq, "at": stored.at.millis(), "kind": stored.kind, "payload": stored.payload,
                 "prev_hash": stored.prev_hash.to_string(), "hash": stored.hash.to_string(),
             }));
-            apply(&mut self.state, &Recorded { seq: stored.seq, at: stored.at, event });
+            fold(&mut self.state, &Recorded { seq: stored.seq, at: stored.at, event });
         }
         if self.rest == Rest::Nothing {
             line(json!({"seq": self.state.seq, "state_hash": self.state.hash()}));
@@ -82,7 +82,7 @@ pub async fn state_at(engine: &Engine, id: SessionId, seq: u64) -> Result<State,
     let mut state = State::default();
     crate::open_session::each_event(engine, id, |recorded| {
         if recorded.seq <= seq {
-            apply(&mut state, &recorded);
+            fold(&mut state, &recorded);
         }
         Ok(())
     })

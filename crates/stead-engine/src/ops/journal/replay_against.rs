@@ -10,8 +10,7 @@ use stead_core::content::{Authority, Snapshot};
 use stead_core::registry::AgentType;
 use stead_core::tool::ToolSet;
 use stead_core::{
-    Actor, CallId, Command, Effect, Event, Name, Recorded, Rejection, Resource, Session, SessionId, State, apply,
-    decide,
+    Actor, CallId, Command, Effect, Event, Name, Recorded, Rejection, Resource, Session, SessionId, State, decide, fold,
 };
 
 use crate::content::load;
@@ -20,7 +19,7 @@ use crate::error::OpError;
 use crate::open_session::each_event;
 use crate::ops::boxed;
 use crate::ops::tools::call_bound_tool::judge;
-use crate::ops::{agent_type, content_version};
+use crate::ops::{agent_type, content_version, session_tenant};
 
 /// The content or agent type to decide with.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,15 +56,16 @@ enum Variant {
 
 #[boxed]
 pub async fn replay_against(engine: &Engine, id: SessionId, other: Other) -> Result<AgainstReport, OpError> {
+    let tenant = session_tenant(engine, id).await?;
     let variant = match other {
         Other::Content { name, version } => {
-            let version = content_version(engine, &name, Some(version)).await?;
+            let version = content_version(engine, &tenant, &name, Some(version)).await?;
             match load::snapshot(engine, &version).await? {
                 ReadContent::Snapshot { snapshot, .. } => Variant::Content(snapshot),
                 ReadContent::Unchanged { .. } => return Err(OpError::Contended),
             }
         }
-        Other::AgentType(name) => Variant::AgentType(Box::new(agent_type(engine, &name).await?)),
+        Other::AgentType(name) => Variant::AgentType(Box::new(agent_type(engine, &tenant, &name).await?)),
     };
     let mut journal = Vec::new();
     each_event(engine, id, |recorded| {
@@ -87,7 +87,7 @@ pub async fn replay_against(engine: &Engine, id: SessionId, other: Other) -> Res
                 changed.push(Changed { seq: recorded.seq, what, recorded: before, now });
             }
         }
-        apply(&mut state, recorded);
+        fold(&mut state, recorded);
     }
     Ok(AgainstReport { session: id, seq: state.seq, compared, changed })
 }
@@ -131,9 +131,9 @@ async fn again(
             let call = CallId::from_bits(0);
             let command = Command::CallTool { call, tool: *tool, arguments: serde_json::json!({}) };
             let was = format!("'{tool}' is refused: {code}");
-            // A rewind or an exec is refused under the name of the tool with the same effect, and
-            // the request is not recorded. If a plain call would not get this refusal, it cannot be
-            // decided again.
+            // An exec (in old journals also a rewind) is refused under the name of the tool with
+            // the same effect, and the request is not recorded. If a plain call would not get this
+            // refusal, it cannot be decided again.
             if plain(state, tool.as_str(), command.clone(), actor) != was {
                 return Ok(None);
             }
@@ -166,7 +166,9 @@ fn imagine(session: &Session, variant: &Variant) -> Session {
             spec.authority = Authority::of(other.content.as_ref(), session.spec.content.as_ref());
             if let Some(workspace) = &mut spec.workspace {
                 workspace.tools = other.workspace.tools.clone().unwrap_or_else(ToolSet::all);
-                workspace.tool_limits = other.workspace.limits;
+                if let Some(provider) = workspace.providers.first() {
+                    workspace.tool_limits = other.workspace.limits.resolve(*provider);
+                }
             }
         }
     }

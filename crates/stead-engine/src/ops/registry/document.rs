@@ -1,10 +1,13 @@
 //! The storage of agent types, projects and the platform: a JSON document under a name, written
 //! together with its audit record.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use stead_core::{Actor, Resource};
-use stead_store::{DocumentKind, DocumentWrite, IdempotencyClaim, WriteError, WriteMode};
+use stead_core::identity::Tenant;
+use stead_core::{Actor, Name, Resource};
+use stead_store::{Document, DocumentKind, DocumentWrite, IdempotencyClaim, WriteError, WriteMode};
 
 use crate::clock;
 use crate::engine::Engine;
@@ -16,6 +19,23 @@ use crate::journal::audit;
 pub struct Page {
     pub after: Option<String>,
     pub limit: u32,
+}
+
+/// A page of a tenant's own documents, then one of the platform's. Together they have the page of
+/// both.
+pub(in crate::ops) async fn visible(
+    engine: &Engine,
+    kind: DocumentKind,
+    tenant: &Tenant,
+    page: &Page,
+) -> Result<Vec<Document>, OpError> {
+    // A cursor that is no name is after no name that begins like it.
+    let after = page.after.as_deref().and_then(|text| text.parse::<Name>().ok());
+    let mut found = Vec::new();
+    for tenant in [tenant, &Tenant::Platform].into_iter().take(if *tenant == Tenant::Platform { 1 } else { 2 }) {
+        found.extend(engine.store().documents_of(kind, tenant, after.as_ref(), page.limit).await?);
+    }
+    Ok(found)
 }
 
 pub(in crate::ops) struct Shelf {
@@ -44,6 +64,24 @@ impl Shelf {
     ) -> Result<Vec<T>, OpError> {
         let documents = engine.store().documents(self.kind, page.after.as_deref(), page.limit).await?;
         documents.iter().map(|document| self.parse(&document.id, &document.body)).collect()
+    }
+
+    /// The documents that a tenant can use, sorted by name: its own, and those of the platform
+    /// whose names it has not taken.
+    pub(in crate::ops) async fn list_visible<T: DeserializeOwned>(
+        &self,
+        engine: &Engine,
+        tenant: &Tenant,
+        page: &Page,
+        name: impl Fn(&T) -> Name + Send,
+    ) -> Result<Vec<T>, OpError> {
+        let documents = visible(engine, self.kind, tenant, page).await?;
+        let mut found: BTreeMap<Name, T> = BTreeMap::new();
+        for document in &documents {
+            let one = self.parse(&document.id, &document.body)?;
+            found.entry(name(&one)).or_insert(one);
+        }
+        Ok(found.into_values().take(usize::try_from(page.limit).unwrap_or(usize::MAX)).collect())
     }
 
     pub(in crate::ops) async fn put<T: Serialize>(

@@ -10,16 +10,25 @@ use crate::ops::boxed;
 use crate::ops::registry::document::Shelf;
 
 const SHELF: Shelf = Shelf { kind: DocumentKind::Platform, what: Resource::Platform };
-const ID: &str = "platform";
+/// The id of the only document of its kind.
+pub(crate) const PLATFORM: &str = "platform";
 
 /// Returns the platform as set, or the default, which allows nothing.
 #[boxed]
 pub async fn platform(engine: &Engine) -> Result<Platform, OpError> {
-    Ok(SHELF.find(engine, ID).await?.unwrap_or_default())
+    Ok(SHELF.find(engine, PLATFORM).await?.unwrap_or_default())
 }
 
 #[boxed]
 pub async fn set_platform(engine: &Engine, actor: &Actor, platform: Platform) -> Result<Platform, OpError> {
-    SHELF.put(engine, actor, ID, &platform, WriteMode::CreateOrReplace).await?;
-    Ok(platform)
+    let (work, actor) = (engine.clone(), actor.clone());
+    // To its end and one at a time: the roles in memory must be those in the database.
+    engine
+        .to_its_end(async move {
+            let _changing = work.tokens().change().await;
+            SHELF.put(&work, &actor, PLATFORM, &platform, WriteMode::CreateOrReplace).await?;
+            work.tokens().set_roles(platform.roles.clone());
+            Ok(platform)
+        })
+        .await
 }

@@ -8,14 +8,16 @@ use stead_core::decide::may_rewind_to;
 use stead_core::plan::Action;
 use stead_core::spec::SessionSpec;
 use stead_core::{Actor, Command, Resource, Session, SessionId, SnapshotId, State, WorkspaceId};
-use stead_store::{Admission, CommitError};
 
 use crate::claim::Claims;
 use crate::engine::Engine;
 use crate::error::OpError;
-use crate::open_session::{AppendError, Birth, OpenSession};
+use crate::limits::quotas;
+use crate::open_session::{Birth, OpenSession};
 use crate::ops::boxed;
 use crate::ops::files::snapshot::keep;
+use crate::ops::registry::project::check_not_deleting;
+use crate::ops::sessions::create_session::refusal;
 use crate::ops::{Idempotency, close_session, state_at};
 use crate::{clock, reconcile};
 
@@ -70,6 +72,9 @@ async fn make(
         None => now,
     };
     let session = then.session.ok_or_else(missing)?;
+    if let Some(project) = &session.spec.project {
+        check_not_deleting(engine, project).await?;
+    }
     let content = session.content.active.as_deref().cloned().map(Box::new).map(begin_with);
     let spec = inherited(&session);
     let claims = Claims::new("clones", source, actor, idempotency);
@@ -94,9 +99,10 @@ async fn make(
             }
             Some(snapshot) => fork(&mut spec, source, snapshot),
         }
-        // Reserve room for the remaining clones too, because all of them are created or none.
-        let max_live = engine.settings().max_sessions.saturating_sub(count - 1 - number);
-        let birth = Birth { admission: Some(Admission { max_live }), idempotency: claims.on(&part, id) };
+        // There must be room for the remaining clones too, because all of them are created or none.
+        let admission = quotas::admission(engine, actor, &spec, count - number).await?;
+        let _place = engine.creations().enter(spec.project.as_ref()).await?;
+        let birth = Birth { admission, idempotency: claims.on(&part, id) };
         let state = create(engine, actor, id, spec, content.clone(), birth).await?;
         made.push(id);
         Ok(state)
@@ -162,13 +168,8 @@ async fn create(
     birth: Birth,
 ) -> Result<State, OpError> {
     let session = OpenSession::unborn(engine, id);
-    let due = match session.commit_birth(Command::Create { session: id, spec, content }, actor, birth).await {
-        Ok(due) => due,
-        Err(AppendError::Commit(CommitError::Full { .. })) => {
-            return Err(OpError::Full { max: engine.settings().max_sessions });
-        }
-        Err(error) => return Err(error.into()),
-    };
-    reconcile::begin_with(engine, id, due);
+    let born = session.commit_birth(Command::Create { session: id, spec, content }, actor, birth).await;
+    let due = born.map_err(|error| refusal(engine, error))?;
+    reconcile::begin_with(engine, id, due, None);
     Ok(session.state().await)
 }

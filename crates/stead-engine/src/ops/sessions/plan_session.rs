@@ -3,9 +3,10 @@
 use stead_core::WorkspaceId;
 use stead_core::capability::{LimitKind, ProviderCapabilities};
 use stead_core::config::ProviderName;
-use stead_core::decide::WORKSPACE_UNAVAILABLE;
+use stead_core::identity::Tenant;
+use stead_core::policy::Layer;
 use stead_core::request::SessionRequest;
-use stead_core::session::Warning;
+use stead_core::session::warning::{Warning, WarningCode};
 use stead_core::spec::{Declared, PassedOver, SessionSpec, WorkspaceSpec, asked, specify};
 use stead_core::tool::ToolName;
 use stead_providers::{AllowedMount, Health, judge_host_paths};
@@ -15,6 +16,7 @@ use crate::effects::bundle;
 use crate::engine::Engine;
 use crate::error::OpError;
 use crate::ops::boxed;
+use crate::ops::registry::project::check_not_deleting;
 use crate::ops::{agent_type, platform, project};
 
 /// A session as it would start now.
@@ -43,7 +45,7 @@ pub struct Outlook {
 /// Resolves a request and checks the health of the providers. Changes nothing.
 #[boxed]
 pub async fn plan_session(engine: &Engine, request: SessionRequest) -> Result<SessionPlan, OpError> {
-    let (spec, mounts) = resolve(engine, request).await?;
+    let (spec, mounts, _) = resolve(engine, request).await?;
     let outlook = match &spec.workspace {
         Some(workspace) => Some(outlook(engine, workspace, mounts).await),
         None => None,
@@ -51,14 +53,19 @@ pub async fn plan_session(engine: &Engine, request: SessionRequest) -> Result<Se
     Ok(SessionPlan { spec, outlook })
 }
 
-/// Resolves a request with the current declarations, and checks its host paths. Changes nothing.
+/// Resolves a request with the current declarations, and checks its host paths. Returns the key of
+/// the agent type too. Changes nothing.
 pub(in crate::ops) async fn resolve(
     engine: &Engine,
     request: SessionRequest,
-) -> Result<(SessionSpec, Vec<AllowedMount>), OpError> {
-    let agent_type = agent_type(engine, &request.agent_type).await?;
+) -> Result<(SessionSpec, Vec<AllowedMount>, String), OpError> {
+    let tenant = Tenant::of(request.project.as_ref());
+    let agent_type = agent_type(engine, &tenant, &request.agent_type).await?;
     let project = match &request.project {
-        Some(id) => Some(project(engine, id).await?),
+        Some(id) => {
+            check_not_deleting(engine, id).await?;
+            Some(project(engine, id).await?)
+        }
         None => None,
     };
     let platform = platform(engine).await?;
@@ -66,10 +73,17 @@ pub(in crate::ops) async fn resolve(
     let workspace = WorkspaceId::from_bits(clock::id_bits());
     let spec = specify(request, workspace, &declared, &engine.facts())?;
     let actions = spec.workspace.as_ref().map(|workspace| workspace.plan.actions.clone()).unwrap_or_default();
-    bundle::check_stored(engine, &actions).await?;
+    // Only an administrator declares what the platform and its agent types unpack.
+    let layer = spec.workspace.as_ref().map(|workspace| workspace.policy.source);
+    let declared_by = match layer {
+        Some(Layer::Platform) => Tenant::Platform,
+        Some(Layer::Role) => agent_type.tenant(),
+        _ => tenant,
+    };
+    bundle::check_stored(engine, &declared_by, &actions).await?;
     let judged = tokio::task::spawn_blocking(move || judge_host_paths(&actions)).await;
     let mounts = judged.map_err(|_| OpError::ShuttingDown)??;
-    Ok((spec, mounts))
+    Ok((spec, mounts, agent_type.key()))
 }
 
 async fn outlook(engine: &Engine, spec: &WorkspaceSpec, mounts: Vec<AllowedMount>) -> Outlook {
@@ -98,5 +112,5 @@ async fn outlook(engine: &Engine, spec: &WorkspaceSpec, mounts: Vec<AllowedMount
 fn unavailable(spec: &WorkspaceSpec) -> Warning {
     let outcome = if spec.require_workspace { "would fail" } else { "would start degraded, without a workspace" };
     let message = format!("no provider can make the workspace now: the session {outcome}");
-    Warning { code: WORKSPACE_UNAVAILABLE.to_owned(), message }
+    Warning::new(WarningCode::WorkspaceUnavailable, message)
 }

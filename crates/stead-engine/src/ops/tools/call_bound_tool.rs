@@ -7,10 +7,11 @@ use std::time::Instant;
 
 use serde_json::Value;
 use stead_core::content::Refusal;
-use stead_core::content::binding::Operation;
+use stead_core::content::binding::{Adapter, Operation};
 use stead_core::content::conclude::ContentOutcome;
-use stead_core::content::decide::{BoundCall, ContentCommand, ContentEffect, Verdict, visible};
+use stead_core::content::decide::{BoundCall, ContentCommand, ContentEffect, Verdict, adapter_of, visible};
 use stead_core::content::event::BoundCallRefused;
+use stead_core::content::gate::{active_catalog, confine, name_in_catalog, not_in_catalog};
 use stead_core::content::run::{CallFrom, CallRequest};
 use stead_core::event::Answer;
 use stead_core::tool::ToolName;
@@ -19,6 +20,7 @@ use stead_core::{Actor, CallId, Command, Effect, Event, Outcome, Rejection, Reso
 use tokio_util::sync::CancellationToken;
 
 use crate::clock;
+use crate::content::mcp::Notices;
 use crate::content::{arguments, bound, request};
 use crate::effects::guard::guard_op;
 use crate::effects::perform::millis;
@@ -27,12 +29,27 @@ use crate::error::OpError;
 use crate::failpoint::pause;
 use crate::open_session::{Intent, OpenSession};
 use crate::ops::boxed;
-use crate::ops::tools::call_tool::{abandon, count, not_active, perform};
+use crate::ops::tools::call_tool::{ToolReply, abandon, count, not_active, perform};
 
 /// Arguments up to this size are recorded with a refusal.
 const KEPT_BYTES: usize = 64 * 1024;
 /// Maximum number of repeated checks if the catalog changes meanwhile.
 const RETRIES: usize = 4;
+
+/// The connection to the caller while a call runs.
+#[derive(Debug, Clone, Default)]
+pub struct CallLink {
+    /// Ends the call when it fires.
+    pub cancelled: CancellationToken,
+    /// Receives the progress and log messages of an MCP server that carries out the call.
+    pub notices: Notices,
+}
+
+impl CallLink {
+    pub fn until(cancelled: CancellationToken) -> Self {
+        Self { cancelled, notices: Notices::default() }
+    }
+}
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct BoundReply {
@@ -40,6 +57,8 @@ pub struct BoundReply {
     pub seq: u64,
     /// The workspace tool that ran, if any.
     pub tool: Option<ToolName>,
+    /// The shape in which the caller knows the tool.
+    pub adapter: Adapter,
     pub answer: Answer,
 }
 
@@ -51,10 +70,10 @@ pub async fn call_bound_tool(
     id: SessionId,
     from: CallFrom,
     request: CallRequest,
-    cancelled: CancellationToken,
+    link: CallLink,
 ) -> Result<BoundReply, OpError> {
     let (work, actor) = (engine.clone(), actor.clone());
-    engine.in_lane(id, async move { decide_and_perform(&work, &actor, id, from, request, cancelled).await }).await
+    engine.in_lane(id, async move { decide_and_perform(&work, &actor, id, from, request, link).await }).await
 }
 
 async fn decide_and_perform(
@@ -63,12 +82,49 @@ async fn decide_and_perform(
     id: SessionId,
     from: CallFrom,
     request: CallRequest,
-    cancelled: CancellationToken,
+    link: CallLink,
 ) -> Result<BoundReply, OpError> {
     let session = OpenSession::open(engine, id).await?;
+    perform_in(engine, actor, session, from, request, link).await
+}
+
+/// Calls a built-in tool by its own name, as the active catalog has it. Returns `None` if no
+/// catalog is active, or if the caller is not bound to it.
+pub(in crate::ops) async fn by_catalog(
+    engine: &Engine,
+    actor: &Actor,
+    session: &OpenSession,
+    tool: ToolName,
+    arguments: &Value,
+    cancelled: &CancellationToken,
+) -> Option<Result<ToolReply, OpError>> {
+    let state = session.state().await.session?;
+    if !matches!(actor, Actor::Session { .. }) || active_catalog(&state).is_none() {
+        return None;
+    }
+    let from = CallFrom::Session { catalog: None };
+    let found = name_in_catalog(&state, tool);
+    let name = found.clone().unwrap_or_else(|| tool.to_string());
+    let request = CallRequest { name, arguments: arguments.clone(), call_id: None };
+    if found.is_none() {
+        let rejection = not_in_catalog(&state, tool).into();
+        return Some(Err(refuse(session, actor, &from, request, rejection).await));
+    }
+    let called = perform_in(engine, actor, session.clone(), from, request, CallLink::until(cancelled.clone())).await;
+    Some(called.map(|BoundReply { call, seq, answer, .. }| ToolReply { call, seq, tool, answer }))
+}
+
+async fn perform_in(
+    engine: &Engine,
+    actor: &Actor,
+    session: OpenSession,
+    from: CallFrom,
+    request: CallRequest,
+    link: CallLink,
+) -> Result<BoundReply, OpError> {
     let call = CallId::from_bits(clock::id_bits());
     let mut tries = 0;
-    let intent = loop {
+    let (intent, adapter) = loop {
         match attempt(engine, actor, &session, &from, call, &request).await {
             Err(OpError::Rejected(Rejection::Content(Refusal::Superseded))) if tries < RETRIES => tries += 1,
             Err(OpError::Rejected(rejection)) => return Err(refuse(&session, actor, &from, request, rejection).await),
@@ -76,10 +132,10 @@ async fn decide_and_perform(
         }
     };
     let performed = match intent.effect {
-        Some(Effect::CallTool { .. }) => guard_op(perform(engine, &session, intent, cancelled))
+        Some(Effect::CallTool { .. }) => guard_op(perform(engine, &session, intent, actor, link.cancelled))
             .await
-            .map(|reply| BoundReply { call: reply.call, seq: reply.seq, tool: Some(reply.tool), answer: reply.answer }),
-        _ => guard_op(perform_bound(engine, &session, intent, cancelled)).await,
+            .map(|ToolReply { call, seq, tool, answer }| BoundReply { call, seq, tool: Some(tool), adapter, answer }),
+        _ => guard_op(perform_bound(engine, &session, intent, link)).await,
     };
     performed.map_err(|error| match error {
         error @ OpError::Rejected(_) => error,
@@ -94,14 +150,16 @@ async fn attempt(
     from: &CallFrom,
     call: CallId,
     request: &CallRequest,
-) -> Result<Intent, OpError> {
+) -> Result<(Intent, Adapter), OpError> {
     let missing = || OpError::NotFound { what: Resource::Session, id: session.id().to_string() };
     let state = session.state().await.session.ok_or_else(missing)?;
-    let verdict = judge(engine, &state, from, &request.name, &request.arguments).await?;
+    let from = confine(&state, from, actor);
+    let verdict = judge(engine, &state, &from, &request.name, &request.arguments).await?;
     let CallRequest { name, arguments, call_id } = request.clone();
-    let from = from.clone();
+    let adapter = adapter_of(&state, &from, &name);
     let call = BoundCall { call, from, name, arguments, call_id, verdict };
-    session.commit(Command::Content(ContentCommand::Call(Box::new(call))), actor).await
+    let intent = session.commit(Command::Content(ContentCommand::Call(Box::new(call))), actor).await?;
+    Ok((intent, adapter))
 }
 
 /// Validates the arguments against the descriptor's schema.
@@ -151,7 +209,7 @@ async fn perform_bound(
     engine: &Engine,
     session: &OpenSession,
     intent: Intent,
-    cancelled: CancellationToken,
+    link: CallLink,
 ) -> Result<BoundReply, OpError> {
     let Some(Effect::Content(ContentEffect::Call { call, operation, arguments, root_hash })) = intent.effect else {
         return Err(OpError::Contended);
@@ -160,15 +218,23 @@ async fn perform_bound(
     let agent_type = session.state().await.session.map(|session| session.spec.agent_type.clone());
     let agent_type = agent_type.ok_or(OpError::Contended)?;
     let started = Instant::now();
+    let order = bound::BoundOrder {
+        session: session.id(),
+        agent_type: &agent_type,
+        operation: &operation,
+        arguments: &arguments,
+        root_hash: root_hash.as_deref(),
+        notices: &link.notices,
+    };
     let answer = tokio::select! {
-        answer = bound::call(engine, session.id(), &agent_type, &operation, &arguments, root_hash.as_deref()) => answer,
-        () = cancelled.cancelled() => bound::failed("cancelled", "The call was cancelled."),
+        answer = bound::call(engine, order) => answer,
+        () = link.cancelled.cancelled() => bound::failed("cancelled", "The call was cancelled."),
     };
     let outcome = ContentOutcome::CallFinished { call, duration_ms: millis(started), answer: answer.clone() };
     match session.record(Outcome::Content(outcome)).await? {
         Some(seq) => {
             count(kind(&operation), &answer);
-            Ok(BoundReply { call, seq, tool: None, answer })
+            Ok(BoundReply { call, seq, tool: None, adapter: Adapter::Plain, answer })
         }
         None => Err(not_active(session).await),
     }

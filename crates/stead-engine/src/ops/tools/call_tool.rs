@@ -21,6 +21,8 @@ use crate::failpoint::pause;
 use crate::open_session::{Intent, OpenSession};
 use crate::ops::boxed;
 use crate::ops::files::operate_files::refuse;
+use crate::ops::tools::background_bash;
+use crate::ops::tools::call_bound_tool::by_catalog;
 
 const CANCEL_AGAIN: Duration = Duration::from_millis(50);
 
@@ -69,6 +71,9 @@ async fn decide_and_perform(
     cancelled: CancellationToken,
 ) -> Result<ToolReply, OpError> {
     let session = OpenSession::open(engine, id).await?;
+    if let Some(called) = by_catalog(engine, actor, &session, tool, &arguments, &cancelled).await {
+        return called;
+    }
     let call = CallId::from_bits(clock::id_bits());
     let command = Command::CallTool { call, tool, arguments };
     if !tool.changes_files() {
@@ -76,7 +81,7 @@ async fn decide_and_perform(
     }
     match session.commit(command, actor).await {
         Err(OpError::Rejected(rejection)) => Err(refuse(&session, tool, rejection, actor).await),
-        Ok(intent) => match guard_op(perform(engine, &session, intent, cancelled)).await {
+        Ok(intent) => match guard_op(perform(engine, &session, intent, actor, cancelled)).await {
             Err(error) => Err(abandon(engine, session, call, error)),
             reply => reply,
         },
@@ -97,7 +102,7 @@ async fn read(
     let called = guard_op(async {
         let mut asked = session.ask_unrecorded(&command, actor).await?;
         let Called { call, tool, answer, done, duration_ms } =
-            call_workspace(engine, session, asked.effect.take(), asked.at, cancelled).await?;
+            call_workspace(engine, session, asked.effect.take(), asked.at, actor, cancelled).await?;
         pause("tool.record").await;
         let (files, staged) = file_changes::to_effect(engine, done).await?;
         let outcome = Outcome::CallFinished { call, duration_ms, answer: answer.clone(), files };
@@ -122,10 +127,11 @@ pub(in crate::ops) async fn perform(
     engine: &Engine,
     session: &OpenSession,
     intent: Intent,
+    actor: &Actor,
     cancelled: CancellationToken,
 ) -> Result<ToolReply, OpError> {
     let Called { call, tool, answer, mut done, duration_ms } =
-        call_workspace(engine, session, intent.effect, intent.at, cancelled).await?;
+        call_workspace(engine, session, intent.effect, intent.at, actor, cancelled).await?;
     if let Some(workspace) = session.workspace().filter(|_| tool.changes_files()) {
         checkpoints::keep(session, &*workspace, &mut done).await;
     }
@@ -156,20 +162,24 @@ async fn call_workspace(
     session: &OpenSession,
     effect: Option<Effect>,
     now: Timestamp,
+    actor: &Actor,
     cancelled: CancellationToken,
 ) -> Result<Called, OpError> {
-    let Some(Effect::CallTool { call, tool, arguments, limits }) = effect else {
+    let Some(Effect::CallTool { call, tool, arguments, limits, files }) = effect else {
         return Err(OpError::Contended);
     };
     pause("tool.perform").await;
     let started = Instant::now();
     let evaluator = engine.settings().evaluator.for_owner(&session.id().to_string());
-    let order = ToolOrder { call, tool, arguments, limits, now, evaluator };
+    let order = ToolOrder { call, session: session.id(), tool, arguments, limits, files, now, evaluator };
     let called = guard(async {
         pause("tool.call").await;
         match session.workspace() {
             Some(workspace) if tool == ToolName::Git => {
                 git_tool::call(engine, session, &*workspace, order, cancelled).await
+            }
+            Some(workspace) if workspace.execs().is_some() && background_bash::is_meant(tool, &order.arguments) => {
+                Box::pin(background_bash::call(engine, session, actor, order)).await
             }
             Some(workspace) => call_or_cancel(&*workspace, order, cancelled).await,
             None => vanished(),

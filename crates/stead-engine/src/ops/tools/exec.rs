@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use stead_core::exec::{Exec, ExecOrder, ExecOutput, TerminalSize};
+use stead_core::content::Refusal;
+use stead_core::decide::may_read_execs;
+use stead_core::exec::{Exec, ExecFailureCode, ExecOrder, ExecOutput, TerminalSize};
 use stead_core::tool::ToolName;
 use stead_core::{Actor, Command, Effect, Event, ExecId, Rejection, Resource, SessionId, may_use_exec};
 use stead_providers::{ExecError, InputEnd, Workspace};
@@ -42,7 +44,7 @@ pub async fn start_exec(
     engine.in_lane(id, async move { start(&work, &actor, id, order, idempotency).await }).await
 }
 
-async fn start(
+pub(super) async fn start(
     engine: &Engine,
     actor: &Actor,
     id: SessionId,
@@ -71,7 +73,8 @@ async fn start(
         Ok(intent) => {
             match guard_op(perform(engine, &session, intent)).await {
                 Err(OpError::Panicked) => {
-                    let bug = ExecError::Refused { code: "internal", message: OpError::Panicked.to_string() };
+                    let (code, message) = (ExecFailureCode::Internal, OpError::Panicked.to_string());
+                    let bug = ExecError::Refused { code, message };
                     exec_watch::settle(engine, &session, exec, Some(Err(bug))).await?;
                 }
                 performed => performed?,
@@ -140,11 +143,12 @@ async fn wait_for_end(
 #[boxed]
 pub async fn exec(
     engine: &Engine,
+    actor: &Actor,
     id: SessionId,
     exec: ExecId,
     patience: Option<Duration>,
 ) -> Result<ExecView, OpError> {
-    let session = OpenSession::open(engine, id).await?;
+    let session = readable(engine, actor, id).await?;
     if patience.is_some() {
         wait_for_end(engine, &session, exec, patience).await?;
     }
@@ -169,8 +173,8 @@ pub(in crate::ops) async fn view(engine: &Engine, session: &OpenSession, id: Exe
 
 /// All running execs and the latest ended ones, oldest first, without their output.
 #[boxed]
-pub async fn execs(engine: &Engine, id: SessionId) -> Result<Vec<ExecView>, OpError> {
-    let state = OpenSession::open(engine, id).await?.state().await;
+pub async fn execs(engine: &Engine, actor: &Actor, id: SessionId) -> Result<Vec<ExecView>, OpError> {
+    let state = readable(engine, actor, id).await?.state().await;
     let found = state.session.iter().flat_map(|session| session.execs.iter());
     Ok(found.map(|(exec, it)| ExecView { id: exec, session: id, exec: it.clone(), output: None }).collect())
 }
@@ -185,7 +189,7 @@ pub async fn feed_exec(
     bytes: &[u8],
     end: InputEnd,
 ) -> Result<(), OpError> {
-    let workspace = allowed(engine, actor, id, exec).await?;
+    let workspace = allowed(engine, actor, id, exec, ToolName::Bash).await?;
     Ok(boxed(&*workspace)?.feed(exec, bytes, end).await?)
 }
 
@@ -198,7 +202,7 @@ pub async fn signal_exec(
     exec: ExecId,
     signal: i32,
 ) -> Result<(), OpError> {
-    let workspace = allowed(engine, actor, id, exec).await?;
+    let workspace = allowed(engine, actor, id, exec, ToolName::Bash).await?;
     Ok(boxed(&*workspace)?.signal(exec, signal).await?)
 }
 
@@ -211,7 +215,7 @@ pub async fn resize_exec(
     exec: ExecId,
     size: TerminalSize,
 ) -> Result<(), OpError> {
-    let workspace = allowed(engine, actor, id, exec).await?;
+    let workspace = allowed(engine, actor, id, exec, ToolName::Bash).await?;
     Ok(boxed(&*workspace)?.resize(exec, size).await?)
 }
 
@@ -220,13 +224,23 @@ pub async fn resize_exec(
 pub async fn kill_exec(engine: &Engine, actor: &Actor, id: SessionId, exec: ExecId) -> Result<(), OpError> {
     let session = OpenSession::open(engine, id).await?;
     let known = session.exec(exec).await.ok_or(Rejection::NoExec { exec })?;
-    let workspace = match allowed(engine, actor, id, exec).await {
+    match allowed(engine, actor, id, exec, ToolName::BashKill).await {
         // The session is closing or closed, and its processes end with the box.
-        Err(OpError::Rejected(Rejection::NotActive { .. })) if !known.running() => return Ok(()),
-        workspace => workspace?,
-    };
-    match boxed(&*workspace)?.kill(exec).await {
-        Ok(()) => wait_for_end(engine, &session, exec, Some(Duration::from_secs(10))).await,
+        Err(OpError::Rejected(Rejection::NotActive { .. })) if !known.running() => Ok(()),
+        workspace => kill(engine, &session, &*workspace?, exec).await,
+    }
+}
+
+/// Kills a command for an actor whose permission has been checked.
+pub(super) async fn kill(
+    engine: &Engine,
+    session: &OpenSession,
+    workspace: &dyn Workspace,
+    exec: ExecId,
+) -> Result<(), OpError> {
+    let known = session.exec(exec).await.ok_or(Rejection::NoExec { exec })?;
+    match boxed(workspace)?.kill(exec).await {
+        Ok(()) => wait_for_end(engine, session, exec, Some(Duration::from_secs(10))).await,
         // The command ended long ago, and the box no longer knows it.
         Err(ExecError::Unknown { .. }) if !known.running() => Ok(()),
         Err(error) => Err(error.into()),
@@ -237,20 +251,31 @@ fn boxed(workspace: &dyn Workspace) -> Result<&dyn stead_providers::Execs, ExecE
     workspace.execs().ok_or(ExecError::Unsupported)
 }
 
-/// Returns the workspace if the actor may use this exec.
+/// Returns the session if the actor may read its execs.
+pub(super) async fn readable(engine: &Engine, actor: &Actor, id: SessionId) -> Result<OpenSession, OpError> {
+    let session = OpenSession::open(engine, id).await?;
+    let allowed = session.state().await.session.map_or(Ok(()), |state| may_read_execs(&state, actor));
+    match allowed {
+        Ok(()) => Ok(session),
+        Err(rejection) => Err(refuse(&session, ToolName::Bash, rejection, actor).await),
+    }
+}
+
+/// Returns the workspace if the actor may do to this exec what `tool` does.
 async fn allowed(
     engine: &Engine,
     actor: &Actor,
     id: SessionId,
     exec: ExecId,
+    tool: ToolName,
 ) -> Result<std::sync::Arc<dyn Workspace>, OpError> {
     let session = OpenSession::open(engine, id).await?;
     let state = session.state().await;
     let missing = || OpError::NotFound { what: Resource::Session, id: id.to_string() };
-    match may_use_exec(state.session.as_ref().ok_or_else(missing)?, exec) {
+    match may_use_exec(state.session.as_ref().ok_or_else(missing)?, exec, tool, actor) {
         Ok(()) => session.workspace().ok_or_else(missing),
-        Err(rejection @ Rejection::ToolNotEnabled { .. }) => {
-            Err(refuse(&session, ToolName::Bash, rejection, actor).await)
+        Err(rejection @ (Rejection::ToolNotEnabled { .. } | Rejection::Content(Refusal::ToolNotVisible { .. }))) => {
+            Err(refuse(&session, tool, rejection, actor).await)
         }
         Err(rejection) => Err(rejection.into()),
     }

@@ -5,14 +5,14 @@
 
 use std::time::Duration;
 
-use stead_core::{ExecId, Rejection, SessionId};
+use stead_core::{Actor, ExecId, Rejection, SessionId};
 use stead_providers::{Followed, Following, OutputStream};
 
 use crate::engine::Engine;
 use crate::error::OpError;
 use crate::open_session::OpenSession;
 use crate::ops::boxed;
-use crate::ops::tools::exec::{ExecView, view};
+use crate::ops::tools::exec::{ExecView, readable, view};
 
 /// Delay between two attempts to reach a box that does not answer.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
@@ -48,8 +48,23 @@ pub struct ExecReader {
 
 /// Starts to read after chunk `after`.
 #[boxed]
-pub async fn follow_exec(engine: &Engine, id: SessionId, exec: ExecId, after: u64) -> Result<ExecReader, OpError> {
-    let session = OpenSession::open(engine, id).await?;
+pub async fn follow_exec(
+    engine: &Engine,
+    actor: &Actor,
+    id: SessionId,
+    exec: ExecId,
+    after: u64,
+) -> Result<ExecReader, OpError> {
+    reader(engine, readable(engine, actor, id).await?, exec, after).await
+}
+
+/// Starts to read for an actor whose permission has been checked.
+pub(super) async fn reader(
+    engine: &Engine,
+    session: OpenSession,
+    exec: ExecId,
+    after: u64,
+) -> Result<ExecReader, OpError> {
     session.exec(exec).await.ok_or(Rejection::NoExec { exec })?;
     Ok(ExecReader { engine: engine.clone(), session, exec, after, source: None, held: None, drained: false })
 }

@@ -165,7 +165,7 @@ impl Oci<'_> {
         let (start, length) = self.blob(descriptor)?;
         let format = format(&mut Section::new(self.archive, start, length))?;
         if format == ArchiveFormat::Zip {
-            return Err(damaged(format!("the layer {} is no tar", descriptor.digest)));
+            return Err(damaged(format!("the layer {} is not a tar", descriptor.digest)));
         }
         Ok(Layer { start, length, format })
     }
@@ -192,7 +192,7 @@ impl Descriptor {
         match ContentHash::parse(&self.digest, HashAlgorithm::Sha256) {
             Ok(digest) => Ok(digest),
             Err(_) => {
-                Err(damaged(format!("{:?} is no SHA-256 digest", self.digest.chars().take(100).collect::<String>())))
+                Err(damaged(format!("{:?} is not a SHA-256 digest", self.digest.chars().take(100).collect::<String>())))
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The text of a patch:
+//! Parses the text of a patch:
 //!
 //! ```text
 //! *** Begin Patch
@@ -93,7 +93,7 @@ fn operation<'a>(line: &'a str, body: &[&'a str]) -> Result<Operation<'a>, Strin
         };
     }
     let Some(path) = line.strip_prefix("*** Update File:") else {
-        return Err(format!("'{line:.80}' is no header of a file (*** Add File:, *** Update File:, *** Delete File:)"));
+        return Err(format!("'{line:.80}' is not a file header (*** Add File:, *** Update File:, *** Delete File:)"));
     };
     let (moved, body) = match body.split_first() {
         Some((first, rest)) if first.starts_with("*** Move to:") => {

@@ -8,12 +8,13 @@ use http::StatusCode;
 use stead_engine::ops;
 
 use crate::app::App;
-use crate::auth::Caller;
+use crate::auth::{Caller, Tenancy};
 use crate::extract::body::Json;
 use crate::extract::headers::IdempotencyKey;
 use crate::extract::path::SessionPath;
 use crate::extract::query::Query;
 use crate::problem::Problem;
+use crate::routes::sessions::first_token;
 use crate::routes::sessions::{Wait, WaitParams};
 use crate::wire::session::shown;
 use stead_api::list::List;
@@ -35,6 +36,7 @@ use stead_api::session::snapshot::{CloneRequest, Isolation};
 pub(crate) async fn create(
     State(app): State<App>,
     Caller(actor): Caller,
+    tenancy: Tenancy,
     SessionPath(id): SessionPath,
     Query(Wait(wait)): Query<Wait>,
     IdempotencyKey(key): IdempotencyKey,
@@ -49,6 +51,9 @@ pub(crate) async fn create(
     };
     // `Whole` bounds the number by `MAX_CLONES`.
     let count = u32::try_from(count.0).unwrap_or(u32::MAX);
+    let source = ops::session(&app.engine, id).await?.session;
+    let project = source.as_ref().and_then(|source| source.spec.project.as_ref());
+    app.rates.create(&app.engine, &actor, project, count).await?;
     let wanted = ops::CloneOrder { isolation, count, at: at.map(|at| at.0) };
     let states = ops::clone_session(&app.engine, &actor, id, wanted, idempotency).await?;
     let deadline = wait.map(|wait| Instant::now() + wait);
@@ -59,7 +64,7 @@ pub(crate) async fn create(
             let left = deadline.saturating_duration_since(Instant::now());
             session = shown(ops::wait_settled(&app.engine, session.id, left).await?)?;
         }
-        session.token = Some(app.engine.session_token(session.id));
+        session.token = first_token(&app, &tenancy, &session);
         clones.push(session);
     }
     Ok((StatusCode::CREATED, Answer(List::whole(clones))))

@@ -3,7 +3,7 @@
 use axum::Json as Answer;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use stead_engine::ops;
+use stead_engine::ops::{self, DiffScope};
 use stead_fs::Content;
 use utoipa::IntoParams;
 
@@ -19,61 +19,80 @@ use stead_api::file::Diff;
 use stead_api::schema;
 
 const PATCH: &str = "text/x-diff";
+const STAT: &str = "text/plain";
 
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "the field only describes the parameter; DiffForm holds it")]
+#[expect(dead_code, reason = "the fields only describe the parameters; DiffQuery holds them")]
 pub(crate) struct DiffParams {
-    /// `json` (the default), or `patch` for the patch alone as text. `Accept: text/x-diff` also
-    /// selects `patch`.
+    /// `json` (the default), `patch` for the patch alone as text, or `stat` for one line per
+    /// changed file. `Accept: text/x-diff` also selects `patch`.
     #[param(value_type = Option<schema::DiffForm>)]
     format: Option<String>,
+    /// Includes files that `.gitignore` matches. They are otherwise left out of a git workspace,
+    /// unless the repository tracks them.
+    all: Option<bool>,
 }
 
-pub(crate) struct DiffForm(Option<&'static str>);
+pub(crate) struct DiffQuery {
+    form: Option<&'static str>,
+    scope: DiffScope,
+}
 
-impl ReadQuery for DiffForm {
+impl ReadQuery for DiffQuery {
     fn read(parameters: &mut Parameters) -> Self {
-        Self(parameters.word("format", &["json", "patch"]))
+        Self { form: parameters.word("format", &["json", "patch", "stat"]), scope: scope(parameters) }
+    }
+}
+
+fn scope(parameters: &mut Parameters) -> DiffScope {
+    match parameters.word("all", &["true", "false"]) {
+        Some("true") => DiffScope::All,
+        _ => DiffScope::WithoutIgnored,
     }
 }
 
 /// Show the changes to the files since the session started.
 #[utoipa::path(get, path = "/sessions/{id}/diff", tag = "files", operation_id = "diff_session",
     params(("id" = schema::SessionId, Path), DiffParams),
-    responses((status = 200, content((Diff = "application/json"), (schema::PatchText = "text/x-diff"))), (status = 409)))]
+    responses((status = 200, content((Diff = "application/json"), (schema::PatchText = "text/x-diff"), (schema::StatText = "text/plain"))), (status = 409)))]
 pub(crate) async fn show(
     State(app): State<App>,
     Caller(actor): Caller,
     SessionPath(id): SessionPath,
-    Query(DiffForm(form)): Query<DiffForm>,
+    Query(DiffQuery { form, scope }): Query<DiffQuery>,
     AcceptsPatch(accepts_patch): AcceptsPatch,
 ) -> Result<Response, Problem> {
-    let patch = ops::diff(&app.engine, &actor, id).await?;
-    let as_text = form.map_or(accepts_patch, |form| form == "patch");
-    if as_text { text(patch.text) } else { Ok(Answer(patch.into_wire()).into_response()) }
+    let patch = ops::diff(&app.engine, &actor, id, scope).await?;
+    match form.or(accepts_patch.then_some("patch")) {
+        Some("patch") => text(patch.annotated(), PATCH),
+        Some("stat") => text(patch.stat(), STAT),
+        _ => Ok(Answer(patch.into_wire()).into_response()),
+    }
 }
 
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "the field only describes the parameter; ExportForm holds it")]
+#[expect(dead_code, reason = "the fields only describe the parameters; ExportForm holds them")]
 pub(crate) struct ExportParams {
     /// `tar` (the default) for all files as they are now, or `patch` for the changes since the
     /// session started.
     #[param(value_type = Option<schema::ExportForm>)]
     format: Option<String>,
+    /// For `patch`: includes files that `.gitignore` matches. A tar always has all files.
+    all: Option<bool>,
 }
 
-#[derive(PartialEq)]
 pub(crate) enum ExportForm {
     Tar,
-    Patch,
+    Patch(DiffScope),
 }
 
 impl ReadQuery for ExportForm {
     fn read(parameters: &mut Parameters) -> Self {
+        let scope = scope(parameters);
         match parameters.word("format", &["tar", "patch"]) {
-            Some("patch") => Self::Patch,
+            Some("patch") => Self::Patch(scope),
             _ => Self::Tar,
         }
     }
@@ -89,12 +108,12 @@ pub(crate) async fn export(
     SessionPath(id): SessionPath,
     Query(form): Query<ExportForm>,
 ) -> Result<Response, Problem> {
-    if form == ExportForm::Patch {
-        return text(ops::diff(&app.engine, &actor, id).await?.text);
+    match form {
+        ExportForm::Patch(scope) => text(ops::diff(&app.engine, &actor, id, scope).await?.annotated(), PATCH),
+        ExportForm::Tar => Ok(download::tar(ops::export_tar(&app.engine, &actor, id, "/").await?)),
     }
-    Ok(download::tar(ops::export_tar(&app.engine, &actor, id, "/").await?))
 }
 
-fn text(patch: String) -> Result<Response, Problem> {
-    download::made(Content::Bytes(patch.into()), PATCH)
+fn text(text: String, media_type: &'static str) -> Result<Response, Problem> {
+    download::made(Content::Bytes(text.into()), media_type)
 }

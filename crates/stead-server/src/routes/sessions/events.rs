@@ -3,7 +3,8 @@
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
-use stead_core::content::event::EventRequest;
+use stead_core::Actor;
+use stead_core::content::event::{EventRequest, SyncRequest};
 use stead_engine::ops;
 use utoipa::IntoParams;
 
@@ -16,7 +17,7 @@ use crate::extract::query::{Nothing, Parameters, Query, ReadQuery};
 use crate::problem::Problem;
 use crate::respond::stream;
 use crate::routes::paging;
-use crate::wire::IntoWire as _;
+use crate::wire::shown_event;
 use stead_api::event::{Accepted, Event};
 use stead_api::list::List;
 use stead_api::schema;
@@ -55,12 +56,16 @@ impl ReadQuery for FieldPath {
 ///
 /// On the stream, `id:` is the sequence number and `event:` the type. A client that reconnects
 /// sends `Last-Event-ID` and continues without a gap.
+///
+/// A session token sees the names of environment variables and not their values. `hash` is that of
+/// the whole event.
 #[utoipa::path(get, path = "/sessions/{id}/events", tag = "sessions", operation_id = "read_events",
     params(("id" = schema::SessionId, Path), EventParams,
         ("Last-Event-ID" = Option<String>, Header, description = "As `after`; a browser sends it when it reconnects.", pattern = "^[0-9]{1,15}$")),
     responses((status = 200, content((List<Event> = "application/json"), (schema::StreamedEvent = "text/event-stream")))))]
 pub(crate) async fn read(
     State(app): State<App>,
+    Caller(actor): Caller,
     SessionPath(id): SessionPath,
     Query(place): Query<FieldPath>,
     LastEventId(last): LastEventId,
@@ -72,14 +77,14 @@ pub(crate) async fn read(
     let limit = if form == EventForm::Stream { 1 } else { place.limit };
     let found = ops::events(&app.engine, id, after, limit).await?;
     Ok(match form {
-        EventForm::Stream => stream::events(app, id, after).into_response(),
-        EventForm::Page => axum::Json(page(found)).into_response(),
+        EventForm::Stream => stream::events(app, id, after, actor).into_response(),
+        EventForm::Page => axum::Json(page(found, &actor)).into_response(),
     })
 }
 
-fn page(found: ops::EventPage) -> List<Event> {
+fn page(found: ops::EventPage, reader: &Actor) -> List<Event> {
     let next_cursor = found.events.last().filter(|_| found.more).map(|event| event.seq.to_string());
-    List { items: found.events.iter().map(|event| event.into_wire()).collect(), next_cursor }
+    List { items: found.events.iter().map(|event| shown_event(event, reader)).collect(), next_cursor }
 }
 
 /// Ask a session to stage a content version, or to adopt the staged one.
@@ -97,11 +102,11 @@ pub(crate) async fn create(
     body: Json<EventRequest>,
 ) -> Result<Response, Problem> {
     let seq = match body.value {
-        EventRequest::Sync { target, prompt_pack, tool_catalog, known_version } => {
+        EventRequest::Sync(SyncRequest { workspace_binding: target, prompt_pack, tool_catalog, known_version }) => {
             let request = ops::SyncRequest { target, prompt_pack, tool_catalog, known_version };
             ops::sync_content(&app.engine, &actor, id, request).await?
         }
-        EventRequest::Apply { mode } => ops::apply_content(&app.engine, &actor, id, mode).await?,
+        EventRequest::Apply(apply) => ops::apply_content(&app.engine, &actor, id, apply.mode).await?,
     };
     Ok((StatusCode::ACCEPTED, axum::Json(Accepted { seq })).into_response())
 }

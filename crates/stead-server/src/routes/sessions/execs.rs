@@ -19,15 +19,19 @@ use crate::extract::query::{Nothing, Parameters, Query, ReadQuery};
 use crate::problem::Problem;
 use crate::respond::exec_stream;
 use crate::wire::IntoWire as _;
-use stead_api::exec::{Exec, ExecRequest, ResizeRequest, SignalRequest, StdinRequest};
+use stead_api::exec::{Exec, ExecRequest, OutputPage, ResizeRequest, SignalRequest, StdinRequest};
 use stead_api::list::List;
 use stead_api::schema;
+
+/// Number of bytes after which an answer with output ends.
+const PAGE_BYTES: usize = 1 << 20;
 
 /// Run a command in the session's box.
 ///
 /// The response comes at the end of the command, or at once if the command runs in the background.
-/// The command continues if the client disconnects or the server restarts. A command that cannot be
-/// started gives an exec with `status: failed`.
+/// The command continues if the client disconnects or the server restarts. A missing program
+/// gives the exit code 127, one that cannot be executed 126. If the box cannot start any process,
+/// the exec has `status: failed`.
 #[utoipa::path(post, path = "/sessions/{id}/execs", tag = "execs", operation_id = "create_exec",
     params(("id" = schema::SessionId, Path),
         ("Idempotency-Key" = Option<String>, Header, description = "The same key and body again get the same exec.", pattern = "^[!-~]{1,255}$")),
@@ -52,10 +56,11 @@ pub(crate) async fn create(
     params(("id" = schema::SessionId, Path)), responses((status = 200, body = List<Exec>)))]
 pub(crate) async fn list(
     State(app): State<App>,
+    Caller(actor): Caller,
     SessionPath(id): SessionPath,
     _: Query<Nothing>,
 ) -> Result<Answer<List<Exec>>, Problem> {
-    let found = ops::execs(&app.engine, id).await?;
+    let found = ops::execs(&app.engine, &actor, id).await?;
     Ok(Answer(List::whole(found.into_wire())))
 }
 
@@ -85,11 +90,12 @@ impl ReadQuery for Patience {
     responses((status = 200, body = Exec)))]
 pub(crate) async fn show(
     State(app): State<App>,
+    Caller(actor): Caller,
     SessionPath(id): SessionPath,
     ExecPath(exec): ExecPath,
     Query(Patience(patience)): Query<Patience>,
 ) -> Result<Answer<Exec>, Problem> {
-    Ok(Answer(ops::exec(&app.engine, id, exec, patience).await?.into_wire()))
+    Ok(Answer(ops::exec(&app.engine, &actor, id, exec, patience).await?.into_wire()))
 }
 
 #[derive(IntoParams)]
@@ -120,13 +126,31 @@ impl ReadQuery for After {
     responses((status = 200, content((schema::OutputStream = "text/event-stream")))))]
 pub(crate) async fn stream(
     State(app): State<App>,
+    Caller(actor): Caller,
     SessionPath(id): SessionPath,
     ExecPath(exec): ExecPath,
     Query(After(after)): Query<After>,
     LastEventId(last): LastEventId,
 ) -> Result<Response, Problem> {
-    let reader = ops::follow_exec(&app.engine, id, exec, last.or(after).unwrap_or(0)).await?;
+    let reader = ops::follow_exec(&app.engine, &actor, id, exec, last.or(after).unwrap_or(0)).await?;
     Ok(exec_stream::output(app, id, reader).into_response())
+}
+
+/// Read the output of an exec as numbered chunks, without waiting for more.
+///
+/// `after` of the answer is the number for the next request. An answer has about 1 MiB of output at
+/// most; `more` tells that there is more.
+#[utoipa::path(get, path = "/sessions/{id}/execs/{exec}/output", tag = "execs", operation_id = "exec_output",
+    params(("id" = schema::SessionId, Path), ("exec" = schema::ExecId, Path), AfterParams),
+    responses((status = 200, body = OutputPage)))]
+pub(crate) async fn output(
+    State(app): State<App>,
+    Caller(actor): Caller,
+    SessionPath(id): SessionPath,
+    ExecPath(exec): ExecPath,
+    Query(After(after)): Query<After>,
+) -> Result<Answer<OutputPage>, Problem> {
+    Ok(Answer(ops::exec_output(&app.engine, &actor, id, exec, after.unwrap_or(0), PAGE_BYTES).await?))
 }
 
 /// Write to an exec's standard input, or close it.

@@ -7,10 +7,8 @@ use http::StatusCode;
 use http::header::LOCATION;
 use stead_core::content::run::{CallFrom, RunEnd, RunRequest, StepRequest};
 use stead_core::{Actor, RunId, SessionId};
-use stead_engine::ops;
+use stead_engine::ops::{self, CallLink};
 use utoipa::IntoParams;
-
-use tokio_util::sync::CancellationToken;
 
 use crate::app::App;
 use crate::auth::Caller;
@@ -201,9 +199,9 @@ pub(crate) async fn call_tool(
     body: MaybeJson<CallRequest>,
 ) -> Result<Answer<BoundAnswer>, Problem> {
     let request = stead_core::content::run::CallRequest::from(body.value);
-    let (name, call_id) = (request.name.clone(), request.call_id.clone());
-    match ops::call_bound_tool(&app.engine, &actor, id, CallFrom::Run(run), request, CancellationToken::new()).await {
-        Ok(reply) => Ok(Answer(bound_answer(reply, name, call_id))),
-        Err(error) => Err(Problem::from(error).telling_model(call_id.as_deref(), &name)),
+    let (name, arguments, call_id) = (request.name.clone(), request.arguments.clone(), request.call_id.clone());
+    match ops::call_bound_tool(&app.engine, &actor, id, CallFrom::Run(run), request, CallLink::default()).await {
+        Ok(reply) => Ok(Answer(bound_answer(reply, name, &arguments, call_id))),
+        Err(error) => Err(Problem::from(error).with_tool_result(call_id.as_deref(), &name)),
     }
 }

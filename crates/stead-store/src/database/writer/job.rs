@@ -64,6 +64,7 @@ impl<O: Operation> Job for Queued<O> {
 pub(super) fn copy(error: &StoreError) -> StoreError {
     let cause = |source: &BoxedSource| -> BoxedSource { describe(source.as_ref()).into() };
     match error {
+        StoreError::Full { doing, source } => StoreError::Full { doing, source: cause(source) },
         StoreError::Unavailable { doing, source } => StoreError::Unavailable { doing, source: cause(source) },
         StoreError::OutcomeUnknown { source } => StoreError::OutcomeUnknown { source: cause(source) },
         StoreError::Closed => StoreError::Closed,

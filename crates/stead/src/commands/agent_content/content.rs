@@ -17,7 +17,7 @@ use crate::render::{cell, counted, timestamp};
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum ContentCommand {
-    /// Push a version from a directory, as a whole or not at all
+    /// Push a directory as a new version of content; all files or none
     Push(Push),
     /// List content, or the versions of one name
     Ls {
@@ -35,7 +35,7 @@ pub(crate) enum ContentCommand {
         #[arg(long, value_name = "VERSION")]
         to: Option<u64>,
     },
-    /// Validate a directory like a push, without a server
+    /// Validate a directory as a push does, without a server
     Validate {
         /// Directory that contains agent.workspace.json
         directory: PathBuf,

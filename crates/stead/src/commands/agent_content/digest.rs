@@ -15,10 +15,10 @@ use crate::render::cell;
 pub(crate) struct Digest {
     /// The session's id
     session: String,
-    /// Generate it from the current files, without a model
+    /// Generate the digest from the current files, without a model
     #[arg(long)]
     generate: bool,
-    /// Set it to the text of this file, or - for standard input
+    /// Set the digest to the text of this file, or - for standard input
     #[arg(long, value_name = "FILE", conflicts_with = "generate")]
     set: Option<String>,
     /// Summary, which every prompt contains

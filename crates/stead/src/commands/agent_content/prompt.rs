@@ -43,7 +43,7 @@ impl Prompt {
             context.client()?.get(&format!("/sessions/{}/prompt{asked}", segment(&self.session)))?;
         context.out.either(&prompt, || {
             if prompt.truncated {
-                context.out.note("something was left out to stay in the budget; --budget gives it more room");
+                context.out.note("the text was shortened to fit the budget; --budget sets a larger one");
             }
             context.out.content(&prompt.text)
         })

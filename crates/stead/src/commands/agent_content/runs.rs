@@ -17,7 +17,7 @@ pub(crate) enum RunsCommand {
     Start(Start),
     /// Take a step and print the request for the model
     Step(Step),
-    /// Call a tool as the run's model would; it must be visible, bound and allowed
+    /// Call a tool as the run's model would, with the same checks
     Call(Call),
     /// List a session's runs
     Ls {
@@ -59,7 +59,7 @@ pub(crate) struct Start {
     /// A tool catalog of the content, or a built-in one
     #[arg(long, value_name = "NAME")]
     tool_catalog: Option<String>,
-    /// Content version that the run keeps
+    /// Content version to use for the whole run
     #[arg(long, value_name = "VERSION")]
     workspace_version: Option<u64>,
 }

@@ -32,7 +32,7 @@ impl Sync {
     pub(crate) fn run(&self, context: &Context) -> Result<(), Failure> {
         let (workspace, version) = match self.content.split_once('@') {
             Some((name, version)) => {
-                let wrong = |_| Failure::usage(format!("{version:?} is no version number"));
+                let wrong = |_| Failure::usage(format!("{version:?} is not a version number"));
                 (name, Some(version.parse::<u64>().map_err(wrong)?))
             }
             None => (self.content.as_str(), None),
@@ -50,7 +50,7 @@ impl Sync {
         }
         if let Some(failure) = content.sync_failure.filter(|failure| failure.seq > accepted.seq) {
             return Err(Failure::new(format!("the sync failed at {}: {}", failure.stage, failure.detail))
-                .hint("what is active and what was staged are as before"));
+                .hint("the active and the staged content did not change"));
         }
         if context.out.is_json() {
             return Ok(());

@@ -19,7 +19,7 @@ use crate::render::{cell, timestamp};
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum ImageCommand {
-    /// Import an image as a whole, or not at all
+    /// Import an image; a failed import leaves nothing behind
     ///
     /// An existing name moves to the new image; running sessions keep the image that they started
     /// from.

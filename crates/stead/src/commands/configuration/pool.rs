@@ -16,7 +16,7 @@ impl Pool {
         let answer: List<PoolEntry> = context.client()?.get("/pool")?;
         context.out.either(&answer, || {
             if answer.items.is_empty() {
-                context.out.note("no workspaces are kept ready");
+                context.out.note("no agent type has a warm pool");
                 return Ok(());
             }
             let mut table = Table::new(&[

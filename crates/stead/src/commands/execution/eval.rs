@@ -36,7 +36,7 @@ pub(crate) struct Eval {
     /// Initial variable with a JSON value (repeatable)
     #[arg(short = 'g', long = "global", value_name = "NAME=JSON")]
     globals: Vec<String>,
-    /// File to load into vfs_reads (repeatable)
+    /// File to load into the dict vfs_reads, with its path as the key (repeatable)
     #[arg(long = "read", value_name = "PATH")]
     reads: Vec<String>,
 }
@@ -62,7 +62,7 @@ impl Eval {
 
     fn globals(&self) -> Result<Map<String, Value>, Failure> {
         let pair = |text: &String| {
-            let wrong = || Failure::usage(format!("--global wants NAME=JSON, not {text:?}"));
+            let wrong = || Failure::usage(format!("--global must be NAME=JSON, not {text:?}"));
             text.split_once('=').map(|(name, value)| (name.to_owned(), value.into())).ok_or_else(wrong)
         };
         self.globals.iter().map(pair).collect()
@@ -75,16 +75,16 @@ impl Eval {
     /// Evaluates in a local worker and answers in the form of a tool.
     fn here(&self, context: &Context, arguments: Value) -> Result<(), Failure> {
         let params: EvalParams = serde_json::from_value(arguments)
-            .map_err(|error| Failure::new("cannot understand this").because(&error))?;
+            .map_err(|error| Failure::new("cannot read the arguments").because(&error))?;
         let evaluator = Evaluator::beside_this_program();
         let evaluated = match &self.dir {
             Some(dir) => evaluator.evaluate(&params, &mut ReadOnly::open(dir)?),
             None => evaluator.evaluate(&params, &mut NoFiles),
         };
         let evaluation = evaluated.map_err(|error| Failure::from_error(&error))?;
+        let code = evaluation.failure().map(str::to_owned);
         let (tool, ok, message) = (ToolName::Eval, evaluation.succeeded(), evaluation.message);
-        let error =
-            (!ok).then(|| ToolError { code: "evaluation_failed".to_owned(), message: message.clone(), hint: None });
+        let error = code.map(|code| ToolError { code, message: message.clone(), hint: None });
         let result = json!(evaluation.result);
         let mut answer = json!({"tool": tool, "ok": ok, "result": result, "message": message});
         if let (Some(answer), Some(error)) = (answer.as_object_mut(), &error) {
@@ -119,7 +119,7 @@ impl ReadOnly {
 
 impl EvalFiles for ReadOnly {
     fn read(&mut self, path: &str) -> Result<String, FileRefusal> {
-        let refused = |error: FsError| FileRefusal::new(error.code(), error.sentence());
+        let refused = |error: FsError| FileRefusal::new(error.code().as_str(), error.sentence());
         let path = WorkspacePath::parse(path, &PathRules::existing().trimmed())
             .map_err(|error| FileRefusal::new("invalid_argument", error.to_string()))?;
         let size = self.0.stat(&path).map_err(refused)?.size;

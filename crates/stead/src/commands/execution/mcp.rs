@@ -5,18 +5,20 @@ mod install;
 mod stdio_bridge;
 
 use stead_api::Session;
+use stead_api::file::Diff;
 
 use super::new_session::{self, NewSession};
-use crate::client::{Client, segment};
+use crate::client::{Client, ClientError, segment};
 use crate::context::Context;
 use crate::failure::Failure;
+use crate::render::counted;
 
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Mcp {
     #[command(subcommand)]
     command: Option<McpCommand>,
-    /// Existing session to use, instead of a new one that ends with the agent
+    /// Existing session to use, instead of a new one
     #[arg(long, value_name = "ID", conflicts_with_all = ["dir", "bundle", "repo", "agent_type", "provider", "image"])]
     session: Option<String>,
     #[command(flatten)]
@@ -25,7 +27,11 @@ pub(crate) struct Mcp {
     /// session's own catalog
     #[arg(long, value_name = "NAME", value_parser = ["stead", "wink", "anthropic", "openai", "mcp-filesystem"])]
     profile: Option<String>,
-    /// Keep the session open when the agent exits
+    /// Let the agent change the directory of --dir itself instead of a copy; there are no
+    /// checkpoints, so nothing can be rewound
+    #[arg(long, requires = "dir")]
+    live: bool,
+    /// Keep the session open when the agent exits, also without changes
     #[arg(long)]
     keep: bool,
 }
@@ -34,6 +40,14 @@ pub(crate) struct Mcp {
 enum McpCommand {
     /// Show the settings that make an agent use Stead; --write adds them
     Install(install::Install),
+}
+
+/// The server of the session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Host {
+    Running,
+    /// It ends with this command.
+    Embedded,
 }
 
 impl Mcp {
@@ -46,20 +60,63 @@ impl Mcp {
                 client.get::<Session>(&format!("/sessions/{}", segment(session)))?;
                 stdio_bridge::run(&client.endpoint(), session, self.profile.as_deref())
             }
-            (None, None) => new_session::with_server(context, |client| self.in_own_session(context, &client)),
+            (None, None) => {
+                let host = if context.config.has_known_server() { Host::Running } else { Host::Embedded };
+                new_session::with_server(context, |client| self.in_own_session(context, &client, host))
+            }
         }
     }
 
-    fn in_own_session(&self, context: &Context, client: &Client) -> Result<(), Failure> {
-        let session = self.new_session.open(&context.out, client)?;
+    fn in_own_session(&self, context: &Context, client: &Client, host: Host) -> Result<(), Failure> {
+        let session = match &self.new_session.dir {
+            Some(directory) if self.live => self.new_session.open_live(&context.out, client, directory)?,
+            _ => self.new_session.open(&context.out, client)?,
+        };
+        if self.live {
+            session.warnings.iter().for_each(|warning| context.out.note(&warning.message));
+        }
         let id = session.id.to_string();
-        let done = new_session::ready(&session)
-            .and_then(|()| stdio_bridge::run(&client.endpoint(), &id, self.profile.as_deref()));
-        if self.keep {
-            context.out.note(&format!("the session stays: stead shell {id}"));
-        } else {
-            self.new_session.close(client, &id)?;
+        let ready = new_session::ready(&session);
+        let started = ready.is_ok();
+        let done = ready.and_then(|()| stdio_bridge::run(&client.endpoint(), &id, self.profile.as_deref()));
+        let reason = if started { self.kept(client, &session) } else { None };
+        match reason {
+            Some(reason) => self.explain(context, &session, &reason, host),
+            None => self.new_session.close(client, &id)?,
         }
         done
+    }
+
+    /// Returns the reason to keep the session: its files are the only copy of the agent's work.
+    fn kept(&self, client: &Client, session: &Session) -> Option<String> {
+        if self.keep {
+            return Some("stays".to_owned());
+        }
+        if self.live {
+            return None;
+        }
+        match client.get::<Diff>(&format!("/sessions/{}/diff?all=true", segment(&session.id.to_string()))) {
+            Ok(diff) => {
+                let count = diff.changed.len() + diff.omitted.len();
+                (count > 0).then(|| format!("keeps {}", counted(count, "change", "changes")))
+            }
+            // The session is closed, or has no files.
+            Err(ClientError::Refused(problem)) if matches!(problem.status, 404 | 409) => None,
+            Err(_) => Some("stays, because its changes could not be read".to_owned()),
+        }
+    }
+
+    /// Prints how to take the changes. Standard output belongs to the agent.
+    fn explain(&self, context: &Context, session: &Session, reason: &str, host: Host) {
+        let (id, out) = (&session.id, &context.out);
+        out.note(&format!("the session {id} {reason} until {}", session.expires_at));
+        if host == Host::Embedded {
+            out.note("start a server to use it: stead up");
+        }
+        out.note(&format!("look at the changes: stead diff {id} --stat"));
+        let directory = self.new_session.dir.as_ref().and_then(|directory| directory.canonicalize().ok());
+        let directory = directory.map_or_else(|| "DIRECTORY".to_owned(), |directory| directory.display().to_string());
+        out.note(&format!("apply them: stead apply {id} --to {directory}"));
+        out.note(&format!("discard them: stead session close {id}"));
     }
 }

@@ -67,7 +67,24 @@ pub(super) fn with_server(context: &Context, work: impl FnOnce(Client) -> Result
 impl NewSession {
     /// Creates a new session.
     pub(super) fn open(&self, out: &Output, client: &Client) -> Result<Session, Failure> {
-        let policy = self.policy(out, client)?;
+        self.create(out, client, self.policy(out, client)?)
+    }
+
+    /// Creates a new session that works on a host directory itself. The server decides whether it
+    /// may.
+    pub(super) fn open_live(&self, out: &Output, client: &Client, directory: &Path) -> Result<Session, Failure> {
+        let unusable =
+            |error| Failure::new(format!("cannot use the directory {}", directory.display())).because(&error);
+        let host_path = directory.canonicalize().map_err(unusable)?;
+        self.create(out, client, json!({"type": "mount", "host_path": host_path, "mode": "rw"})).map_err(|failure| {
+            failure.hint(
+                "live sessions need the native provider and a directory inside allowed_host_roots (stead platform \
+                 set); without --live the agent works on a copy",
+            )
+        })
+    }
+
+    fn create(&self, out: &Output, client: &Client, policy: Value) -> Result<Session, Failure> {
         let task = json!({"workspace_policy": policy});
         if let Some(agent_type) = &self.agent_type {
             let body = json!({"agent_type": agent_type, "task": task});
@@ -82,7 +99,8 @@ impl NewSession {
                 made => return made,
             }
         }
-        Err(Failure::new("other commands removed the agent type of this one again and again").hint("try again"))
+        Err(Failure::new("other commands repeatedly removed the temporary agent type of this command")
+            .hint("try again"))
     }
 
     /// Closes the session, and removes its temporary agent type unless another session uses it.

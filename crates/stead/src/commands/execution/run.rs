@@ -11,8 +11,9 @@ use stead_core::exec::ExecStatus;
 
 use super::new_session::{self, NewSession};
 use crate::attach::{self, Ended, Mode, Show};
-use crate::client::{Client, segment};
+use crate::client::Client;
 use crate::commands::files::apply;
+use crate::commands::files::diff::{Scope, notes};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::render::{self, counted};
@@ -28,6 +29,8 @@ pub(crate) struct Run {
     /// Apply the changes to the directory, all or none, if the command succeeds
     #[arg(long, requires = "dir")]
     apply: bool,
+    #[command(flatten)]
+    scope: Scope,
     /// Keep the session open
     #[arg(long)]
     keep: bool,
@@ -64,37 +67,55 @@ impl Run {
             Ended::Finished(exec) => exec,
             Ended::Detached => return Ok(()),
         };
-        let diff: Diff = client.get(&format!("/sessions/{}/diff", segment(&id)))?;
+        let diff = self.scope.diff(client, &id)?;
         let succeeded = exec.status == ExecStatus::Finished && exec.exit_code == Some(0);
         let applied = match &self.new_session.dir {
             Some(dir) if self.apply && succeeded => {
                 apply::apply_changes(client, &id, &diff, dir, apply::ApplyMode::Apply)?;
-                true
+                Applied::Yes
             }
-            _ => false,
+            Some(_) if self.apply => Applied::CommandFailed,
+            _ => Applied::NotAsked,
         };
         let warnings = &session.warnings;
-        let answer = json!({"session": id, "exec": exec, "diff": diff, "applied": applied, "warnings": warnings});
+        let answer = json!({"session": id, "exec": exec, "diff": diff, "applied": applied == Applied::Yes, "warnings": warnings});
         context.out.either(&answer, || {
             show_changes(context, &diff);
-            let count = diff.changed.len();
-            if applied && count > 0 {
-                let changes = counted(count, "change is", "changes are");
-                context.out.note(&format!("{changes} in the directory now"));
-            } else if self.apply && !succeeded {
-                context.out.note("the command failed: nothing was applied");
+            if let Some(note) = self.outcome(&id, diff.changed.len(), applied) {
+                context.out.note(&note);
             }
             Ok(())
         })?;
         attach::exit(&exec)
     }
+
+    /// Says where the changes are, and how to take them.
+    fn outcome(&self, session: &str, count: usize, applied: Applied) -> Option<String> {
+        let dir = self.new_session.dir.as_ref()?.display();
+        let changes = counted(count, "change", "changes");
+        match applied {
+            Applied::CommandFailed => Some("the command failed: nothing was applied".to_owned()),
+            _ if count == 0 => None,
+            Applied::Yes => Some(format!("applied {changes} to {dir}")),
+            Applied::NotAsked if self.keep => {
+                Some(format!("{dir} is unchanged; apply {changes} with: stead apply {session} --to {dir}"))
+            }
+            Applied::NotAsked => Some(format!("{dir} is unchanged; run with --apply to apply {changes}")),
+        }
+    }
+}
+
+/// State of the changes after the command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Applied {
+    Yes,
+    NotAsked,
+    CommandFailed,
 }
 
 /// Prints the changed files to standard error.
 fn show_changes(context: &Context, diff: &Diff) {
-    for path in &diff.unshown {
-        context.out.note(&format!("{path} changed; it is binary or very large"));
-    }
+    notes(diff).iter().for_each(|note| context.out.note(note));
     if !diff.patch.is_empty() {
         context.out.patch_aside(&diff.patch);
     }

@@ -12,7 +12,7 @@ use crate::failure::Failure;
 pub(crate) struct Shell {
     /// The session's id
     session: String,
-    /// Running exec with a terminal to attach to
+    /// Attach to this running exec, which must have a terminal
     #[arg(long, value_name = "EXEC")]
     attach: Option<String>,
     /// Program to run

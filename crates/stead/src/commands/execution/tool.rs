@@ -1,5 +1,7 @@
 //! `stead tool call SESSION TOOL`
 
+use std::time::Duration;
+
 use serde_json::{Map, Value};
 use stead_api::tool::ToolAnswer;
 
@@ -7,6 +9,9 @@ use crate::client::segment;
 use crate::context::Context;
 use crate::failure::{Failure, Kind};
 use crate::{json_input, render};
+
+/// Longest call that the client waits for, in seconds.
+const MOST_SECONDS: f64 = 600.0;
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum ToolCommand {
@@ -32,7 +37,8 @@ impl ToolCommand {
     pub(crate) fn run(&self, context: &Context) -> Result<(), Failure> {
         let Self::Call(call) = self;
         let path = format!("/sessions/{}/tools/{}", segment(&call.session), segment(&call.tool));
-        let answer: ToolAnswer = context.client()?.post(&path, &arguments(call.args.as_deref(), &call.arg)?)?;
+        let arguments = arguments(call.args.as_deref(), &call.arg)?;
+        let answer: ToolAnswer = context.client()?.post_for(&path, &arguments, duration(&call.tool, &arguments))?;
         if context.out.is_json() {
             context.out.json(&answer)?;
             if answer.ok {
@@ -41,6 +47,18 @@ impl ToolCommand {
         }
         // A failed tool sets the exit code in both output forms.
         render::tool_answer(&context.out, &answer).map_err(|failure| advise(failure, &call.arg))
+    }
+}
+
+/// Returns how long the server may work on a call before it answers. The server ends a command at
+/// the call's own timeout.
+fn duration(tool: &str, arguments: &Value) -> Duration {
+    let given = arguments.get("timeout").and_then(Value::as_f64).map(|seconds| seconds.clamp(0.0, MOST_SECONDS));
+    match (given, tool) {
+        (Some(seconds), _) => Duration::from_secs_f64(seconds),
+        // A transfer takes as long as the remote.
+        (None, "git") => Duration::from_secs_f64(MOST_SECONDS),
+        (None, _) => Duration::from_secs(60),
     }
 }
 
@@ -63,9 +81,9 @@ pub(in crate::commands) fn arguments(all: Option<&str>, single: &[String]) -> Re
         Some("-") => json_input::read_file("-")?,
         Some(text) => json_input::parse(text, "--args")?,
     };
-    let Value::Object(mut fields) = all else { return Err(Failure::usage("--args wants a JSON object")) };
+    let Value::Object(mut fields) = all else { return Err(Failure::usage("--args must be a JSON object")) };
     for pair in single {
-        let wrong = || Failure::usage(format!("--arg wants NAME=TEXT or NAME:=JSON, not {pair:?}"));
+        let wrong = || Failure::usage(format!("--arg must be NAME=TEXT or NAME:=JSON, not {pair:?}"));
         let (name, text) = pair.split_once('=').ok_or_else(wrong)?;
         let (name, value) = match name.strip_suffix(':') {
             Some(name) => (name, json_input::parse(text, &format!("--arg {name}"))?),
@@ -97,9 +115,18 @@ mod tests {
     }
 
     #[test]
+    fn a_call_may_take_as_long_as_its_timeout() {
+        let seconds = |tool, arguments| duration(tool, &arguments).as_secs();
+        assert_eq!(seconds("bash", json!({"command": "x", "timeout": 120})), 120);
+        assert_eq!(seconds("bash", json!({"command": "x", "timeout": 1e300})), 600);
+        assert_eq!(seconds("bash", json!({"timeout": "x"})), 60);
+        assert_eq!(seconds("git", json!({})), 600);
+    }
+
+    #[test]
     fn mistakes_are_named() {
-        assert_eq!(read(None, &["path"]).unwrap_err(), "--arg wants NAME=TEXT or NAME:=JSON, not \"path\"");
+        assert_eq!(read(None, &["path"]).unwrap_err(), "--arg must be NAME=TEXT or NAME:=JSON, not \"path\"");
         assert_eq!(read(None, &["n:=x"]).unwrap_err(), "--arg n is not JSON");
-        assert_eq!(read(Some("[1]"), &[]).unwrap_err(), "--args wants a JSON object");
+        assert_eq!(read(Some("[1]"), &[]).unwrap_err(), "--args must be a JSON object");
     }
 }

@@ -14,6 +14,7 @@ use stead_api::file::Diff;
 use stead_fs::patch::{ApplyError, Applying};
 use stead_fs::{ContentHash, DiskFs, Permission, WorkspacePath};
 
+use super::diff::{Scope, not_applied};
 use crate::client::{Client, segment};
 use crate::context::Context;
 use crate::failure::Failure;
@@ -31,6 +32,8 @@ pub(crate) struct Apply {
     /// Only check that the changes apply
     #[arg(long)]
     check: bool,
+    #[command(flatten)]
+    scope: Scope,
 }
 
 /// Applies the changes, or only checks that they apply.
@@ -43,14 +46,17 @@ pub(in crate::commands) enum ApplyMode {
 impl Apply {
     pub(crate) fn run(&self, context: &Context) -> Result<(), Failure> {
         let client = context.client()?;
-        let diff: Diff = client.get(&format!("/sessions/{}/diff", segment(&self.session)))?;
+        let diff = self.scope.diff(&client, &self.session)?;
         let mode = if self.check { ApplyMode::Check } else { ApplyMode::Apply };
         apply_changes(&client, &self.session, &diff, &self.to, mode)?;
         let of_repository = |path: &String| path.parse().is_ok_and(|path| is_repositorys(&path));
         let changed: Vec<String> = diff.changed.into_iter().filter(|path| !of_repository(path)).collect();
-        let answer = json!({"changed": changed, "applied": !self.check});
+        let answer = json!({
+            "changed": changed, "applied": !self.check, "omitted": diff.omitted, "ignored": diff.ignored,
+        });
         let changed = changed.len();
         context.out.either(&answer, || {
+            not_applied(&diff.omitted, diff.ignored).iter().for_each(|note| context.out.note(note));
             let what = if self.check { "would change" } else { "changed" };
             context
                 .out
@@ -132,7 +138,7 @@ fn whole_files(diff: &Diff) -> Result<Vec<Whole>, Failure> {
         let content = digest(contents.and_then(|contents| contents.after.as_ref()))?;
         let after = match (content, contents.map(|contents| contents.mode.as_str())) {
             (None, Some(_)) => After::Nothing,
-            (_, Some("120000")) => return Err(conflict(name, "is a link to a name that is no text")),
+            (_, Some("120000")) => return Err(conflict(name, "is a link that the patch does not hold")),
             (content, Some("100755")) => After::File { content, permission: Permission::Executable },
             (content, _) => After::File { content, permission: Permission::Plain },
         };

@@ -12,7 +12,7 @@ use crate::output::progress::Progress;
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum BlobCommand {
-    /// Store a file, such as a bundle, and print its digest
+    /// Store a file, such as a bundle, and print its hash
     Put {
         /// The file, or - for standard input
         file: PathBuf,

@@ -37,7 +37,8 @@ impl Cp {
         let (client, out) = (context.client()?, &context.out);
         match (&self.from, &self.to) {
             (Location::Remote { .. }, Location::Remote { .. }) => {
-                Err(Failure::usage("one of SOURCE and TARGET must be local").hint("copy it here first, then there"))
+                Err(Failure::usage("one of SOURCE and TARGET must be local")
+                    .hint("copy to a local path first, then from there"))
             }
             (from @ (Location::Local(_) | Location::Standard), Location::Remote { session, path }) => {
                 let placed = match (from, self.recursive) {
@@ -67,7 +68,7 @@ fn send(out: &Output, client: &Client, from: &Location, session: &str, path: &st
             let found = file.metadata().map_err(unreadable)?;
             if found.is_dir() {
                 let sentence = format!("{} is a directory", local.display());
-                return Err(Failure::new(sentence).hint("-r copies a directory with all that is in it"));
+                return Err(Failure::new(sentence).hint("use -r to copy a directory recursively"));
             }
             let name = local.file_name().map(|name| name.to_string_lossy().into_owned());
             (Box::new(file), name, found.is_file().then_some(found.len()))
@@ -80,9 +81,7 @@ fn send(out: &Output, client: &Client, from: &Location, session: &str, path: &st
         _ => path.to_owned(),
     };
     if path.is_empty() || path.ends_with('/') {
-        return Err(
-            Failure::usage("say which file standard input is to become").hint("stead cp - SESSION:path/to/file")
-        );
+        return Err(Failure::usage("name the target file for standard input").hint("stead cp - SESSION:path/to/file"));
     }
     let mut content = Progress::bytes(out, &format!("sending {path}"), length).of(content);
     Ok(client.upload("PUT", &format!("{}?mkdir=1", location::files(session, &path)), &mut content)?)
@@ -92,7 +91,7 @@ fn fetch(client: &Client, out: &Output, session: &str, path: &str, to: &Location
     let mut download = client.download(&location::files(session, path))?;
     if download.is_listing {
         let sentence = format!("{session}:{path} is a directory");
-        return Err(Failure::new(sentence).hint("-r copies a directory with all that is in it"));
+        return Err(Failure::new(sentence).hint("use -r to copy a directory recursively"));
     }
     let Location::Local(local) = to else {
         let copied = io::copy(&mut download.reader, &mut io::stdout().lock());

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use serde_json::json;
 
 use super::cp::replace;
+use super::diff::Scope;
 use crate::client::segment;
 use crate::context::Context;
 use crate::failure::Failure;
@@ -29,6 +30,8 @@ pub(crate) struct Export {
     /// File to write to instead of standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    #[command(flatten)]
+    scope: Scope,
 }
 
 impl Export {
@@ -38,11 +41,10 @@ impl Export {
             Format::Patch => "patch",
         };
         if self.output.is_none() && self.format == Format::Tar && io::stdout().is_terminal() {
-            return Err(
-                Failure::usage("a tar is nothing for a terminal").hint("name a file with -o, or pipe it to a program")
-            );
+            return Err(Failure::usage("a tar cannot be written to a terminal")
+                .hint("name a file with -o, or pipe it to a program"));
         }
-        let path = format!("/sessions/{}/export?format={format}", segment(&self.session));
+        let path = format!("/sessions/{}/export?format={format}&{}", segment(&self.session), self.scope.query());
         let mut download = context.client()?.download(&path)?;
         match &self.output {
             Some(file) => {

@@ -21,6 +21,6 @@ impl Restore {
         let restored: Restored =
             context.client()?.post_empty(&format!("/sessions/{session}/snapshots/{snapshot}/restore"))?;
         let out = &context.out;
-        out.either(&restored, || out.line(&format!("the files are as {} kept them", self.snapshot)))
+        out.either(&restored, || out.line(&format!("the files are restored from {}", self.snapshot)))
     }
 }

@@ -144,7 +144,7 @@ fn show(context: &Context, default: ProviderName, works: bool, sections: &[Secti
         true => out.marked(Mark::Good, &format!("the default provider, {default}, works here")),
         false => {
             out.marked(Mark::Bad, &format!("the default provider, {default}, does not work here"))?;
-            out.line("    set WORKSPACE_DEFAULT_PROVIDER to one that does, or do what is said above")
+            out.line("    set WORKSPACE_DEFAULT_PROVIDER to one that does, or follow the advice above")
         }
     }
 }

@@ -67,7 +67,7 @@ impl Gc {
     async fn collect(&self, store: &Store, holder: &str) -> Result<(Vec<StoredBlob>, Vec<RepositoryUrl>), Failure> {
         let ownership = store.own(holder).await.map_err(|error| Failure::from_error(&error))?;
         let ownership = ownership.ok_or_else(|| {
-            Failure::new("a Stead server works on this database").hint("stop it first: it may be about to use a blob")
+            Failure::new("a Stead server uses this database").hint("stop it first: it may be about to use a blob")
         })?;
         let before = SystemTime::now() - self.grace();
         let found = match self.dry_run {

@@ -11,7 +11,8 @@ pub(crate) struct Serve {
     /// Address to listen on; port 0 takes a free one [env: STEAD_LISTEN] [default: 127.0.0.1:7717]
     #[arg(long, value_name = "HOST:PORT")]
     pub(in crate::commands) listen: Option<String>,
-    /// Accept an older copy of the database that ends with this seal; the refused start names it
+    /// Accept an older copy of the database that ends with this seal; the error message of the
+    /// refused start names it
     #[arg(long, value_name = "blake3:HEX|none")]
     accept_head: Option<AcceptedHead>,
 }

@@ -69,7 +69,7 @@ impl Status {
 fn one(context: &Context, known: &Known<'_>, name: &str, value: Option<impl Serialize>) -> Result<(), Failure> {
     let Some(value) = value else {
         return Err(Failure::new(format!("the {name} of {} is not known here", known.url))
-            .hint("only a server of this home (STEAD_HOME) tells it"));
+            .hint("it is only known for a server of this home (STEAD_HOME)"));
     };
     context.out.either(&value, || context.out.line(&cell(&value)))
 }

@@ -57,7 +57,7 @@ impl Stop {
         while home.is_in_use() {
             if Instant::now() > deadline {
                 return Err(Failure::new(format!("process {} has not ended after {} s", server.pid, self.wait))
-                    .hint("requests that are under way are waited for; its log says more"));
+                    .hint("the server waits for running requests; see its log"));
             }
             std::thread::sleep(LOOK_AGAIN);
         }

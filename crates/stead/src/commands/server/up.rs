@@ -75,7 +75,7 @@ impl Up {
 /// Declares the example agent type if it does not exist. An existing one is kept.
 fn ensure_example(context: &Context, client: &Client) -> Result<(), Failure> {
     match client.get::<AgentType>(&format!("/agent-types/{EXAMPLE}")) {
-        Ok(_) => print_line(context, Mark::Known, "the agent type `example` is there"),
+        Ok(_) => print_line(context, Mark::Known, "the agent type `example` exists already"),
         Err(ClientError::Refused(problem)) if problem.status == 404 => {
             let (declaration, mark, provider_note) = match example_provider(context) {
                 Ok(provider) => (declaration(provider), Mark::Good, format!("workspaces by {provider}")),

@@ -184,7 +184,7 @@ fn outcome(verdict: &Verdict) -> Result<(), Failure> {
             .hint("something other than Stead changed the database; restore it from a copy"));
     }
     if let Some(one) = ledger_break(verdict) {
-        return Err(Failure::new(format!("a record is not as it was written: {}", describe_break(one))).hint(
+        return Err(Failure::new(format!("the stored records are not as the server wrote them: {}", describe_break(one))).hint(
             "something other than Stead changed the database; restore it from a copy, or name another server's key with --key",
         ));
     }

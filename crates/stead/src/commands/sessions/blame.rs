@@ -25,7 +25,7 @@ impl Blame {
         out.either(&blame, || {
             let file = &blame.path;
             match &blame.last {
-                None => out.line(&format!("{file}: nobody touched it since the session began"))?,
+                None => out.line(&format!("{file}: not changed since the session started"))?,
                 Some(Wrote { seq, at, what, by, .. }) => {
                     let verb = match what {
                         FileDeed::Wrote => "written",

@@ -32,7 +32,7 @@ impl Events {
         context.out.either(&listing, || {
             render::events(&context.out, &listing.items)?;
             if omitted > 0 {
-                context.out.note(&format!("{omitted} earlier events are not shown; --after 0 begins with the first"));
+                context.out.note(&format!("{omitted} earlier events are not shown; --after 0 starts at the first"));
             }
             render::note_more(&context.out, &listing);
             Ok(())

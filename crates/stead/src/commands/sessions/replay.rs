@@ -23,7 +23,7 @@ pub(crate) struct Replay {
     /// Show the state right after this event
     #[arg(long, value_name = "SEQ", conflicts_with = "against")]
     at: Option<u64>,
-    /// Decide everything again under other content or another agent type; nothing changes
+    /// Show which decisions differ with other content or another agent type; nothing changes
     #[arg(long, num_args = 2, value_names = ["content|agent-type", "NAME[@VERSION]"])]
     against: Option<Vec<String>>,
 }
@@ -78,7 +78,7 @@ fn against(context: &Context, at: &str, other: &[String]) -> Result<(), Failure>
     let key = match other.first().map(String::as_str) {
         Some("content") => "content",
         Some("agent-type") => "agent_type",
-        _ => return Err(Failure::usage("--against wants `content NAME@VERSION` or `agent-type NAME`")),
+        _ => return Err(Failure::usage("--against must be `content NAME@VERSION` or `agent-type NAME`")),
     };
     let name = other.get(1).map(String::as_str).unwrap_or_default();
     let report: ReplayAgainst = context.client()?.get(&format!("{at}/replay/against?{key}={}", segment(name)))?;

@@ -9,11 +9,13 @@ use stead_core::Status;
 
 use super::clone::Clone;
 use super::events::Events;
+use super::lifecycle::{self, Pause, Update};
 use crate::client::segment;
 use crate::commands::configuration::token;
 use crate::commands::files::cp;
 use crate::context::Context;
 use crate::failure::Failure;
+use crate::flag_values;
 use crate::provisioning::create_session;
 use crate::render;
 use crate::session_request::SessionRequest;
@@ -23,9 +25,19 @@ pub(crate) enum SessionCommand {
     /// Start a session and wait until it is ready
     Create(Box<Create>),
     /// List sessions, newest first
+    #[command(visible_alias = "ps")]
     Ls(Ls),
     /// Show a session
     Show {
+        /// The session's id
+        id: String,
+    },
+    /// Change a session's end or its metadata
+    Update(Update),
+    /// Pause a session: stop or freeze its box and keep its files
+    Pause(Pause),
+    /// Resume a paused session
+    Resume {
         /// The session's id
         id: String,
     },
@@ -46,7 +58,7 @@ pub(crate) enum SessionCommand {
         #[arg(short, long, value_name = "FILE")]
         output: Option<std::path::PathBuf>,
     },
-    /// Print the session's own token, which is valid only for its tools, files and events
+    /// Print the session's own token, which gives access only to this session
     Token {
         /// The session's id
         id: String,
@@ -67,7 +79,7 @@ pub(crate) struct Create {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Ls {
-    /// Only sessions that are provisioning, active, closing, closed or failed
+    /// Only sessions that are provisioning, active, paused, closing, closed or failed
     #[arg(long)]
     status: Option<String>,
     /// Only sessions of this agent type
@@ -76,6 +88,15 @@ pub(crate) struct Ls {
     /// Only sessions of this project
     #[arg(short, long, value_name = "ID")]
     project: Option<String>,
+    /// Only sessions that this caller created, such as user:alice@web
+    #[arg(long, value_name = "CALLER")]
+    owner: Option<String>,
+    /// Only sessions with this value in their metadata; may be repeated
+    #[arg(long, value_name = "KEY=VALUE", value_parser = flag_values::pair)]
+    metadata: Vec<(String, String)>,
+    /// Only sessions with words that begin like this: id, owner, agent type, task, metadata
+    #[arg(long, value_name = "TEXT")]
+    search: Option<String>,
     /// Maximum number of sessions to list
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
@@ -95,6 +116,9 @@ impl SessionCommand {
                     render::session_usage(out, usage.as_ref())
                 })
             }
+            Self::Update(update) => update.run(context),
+            Self::Pause(pause) => pause.run(context),
+            Self::Resume { id } => lifecycle::resume(context, id),
             Self::Close { id } => {
                 let closing = client.delete::<Session>(&format!("/sessions/{}", segment(id)))?;
                 let status = closing.map_or(Status::Closed, |session| session.status);
@@ -115,7 +139,7 @@ impl SessionCommand {
                     }
                 }
             }
-            Self::Token { id } => token::print_session_token(context, id),
+            Self::Token { id } => token::print_session_token(context, id, None),
         }
     }
 }
@@ -147,7 +171,7 @@ fn failed(session: &Session) -> Failure {
         "the session failed: {}",
         render::cell(&session.failure.as_ref().map(|failure| &failure.message))
     ))
-    .hint(format!("`stead events {}` tells the whole story", session.id))
+    .hint(format!("`stead events {}` shows its journal", session.id))
 }
 
 /// The failure for a session without a workspace: the id is printed, and the exit code is 3.
@@ -163,11 +187,19 @@ fn degraded(session: &Session) -> Failure {
 
 impl Ls {
     fn run(&self, context: &Context) -> Result<(), Failure> {
-        let filters = [("status", &self.status), ("agent_type", &self.agent_type), ("project", &self.project)];
-        let given: Vec<String> = filters
+        let filters = [
+            ("status", &self.status),
+            ("agent_type", &self.agent_type),
+            ("project", &self.project),
+            ("owner", &self.owner),
+            ("q", &self.search),
+        ];
+        let mut given: Vec<String> = filters
             .iter()
             .filter_map(|(name, value)| value.as_ref().map(|value| format!("{name}={}", segment(value))))
             .collect();
+        let metadata = self.metadata.iter();
+        given.extend(metadata.map(|(key, value)| format!("metadata.{}={}", segment(key), segment(value))));
         let path = if given.is_empty() { "/sessions".to_owned() } else { format!("/sessions?{}", given.join("&")) };
         let listing = context.client()?.list(&path, self.limit)?;
         context.out.either(&listing, || {

@@ -1,15 +1,15 @@
-//! Runs every command of every guide and of the README page by page, in a fresh home, against a
-//! real server.
+//! Runs every command of the README and of every guide against a real server. Each page has a fresh
+//! home.
 //!
-//! The fence of a block says how it is run:
+//! The info string of a fenced block selects how the test runs it:
 //!
 //! | fence | meaning |
 //! |---|---|
 //! | `sh` | runs; a failing command fails the test; variables last to the end of the page |
 //! | `sh stays` | keeps running until the page ends: `stead up` |
 //! | `sh terminal` | runs on a terminal, on which the test then types `exit` |
-//! | `sh unrun: WHY` | is only shown; [`UNRUN`] lists them all |
-//! | `text` after one of these | the output; `…` matches anything, alone on a line any lines |
+//! | `sh unrun: WHY` | does not run; [`UNRUN`] lists these blocks |
+//! | `text` after one of these | the expected output; `…` matches any text, or any lines |
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -58,6 +58,7 @@ macro_rules! pages {
 pages! {
     readme: "README.md",
     agents: "docs/how-to/agents.md",
+    changes: "docs/how-to/changes.md",
     digests: "docs/how-to/digests.md",
     eval: "docs/how-to/eval.md",
     git: "docs/how-to/git.md",
@@ -66,7 +67,10 @@ pages! {
     content: "docs/how-to/content.md",
     operations: "docs/how-to/operations.md",
     policies: "docs/how-to/policies.md",
+    quotas: "docs/how-to/quotas.md",
     security: "docs/how-to/security.md",
+    sessions: "docs/how-to/sessions.md",
+    teams: "docs/how-to/teams.md",
     tour: "docs/tutorial/tour.md",
 }
 

@@ -101,6 +101,20 @@ macro_rules! on_podman {
 }
 use on_podman;
 
+/// Runs each test where commands run: in a native box and in a Podman container.
+macro_rules! on_boxes {
+    ($($test:ident),+ $(,)?) => {
+        mod disk {
+            $(#[test]
+            fn $test() {
+                super::$test(crate::rows::Files::Disk);
+            })+
+        }
+        crate::rows::on_podman!($($test),+);
+    };
+}
+use on_boxes;
+
 /// Runs each test on every backend.
 macro_rules! on_all {
     ($($test:ident),+ $(,)?) => {

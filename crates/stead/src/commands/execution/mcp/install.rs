@@ -1,5 +1,5 @@
-//! `stead mcp install CLIENT`: adds Stead to an agent's settings. It writes only on request, and
-//! keeps all existing settings.
+//! `stead mcp install CLIENT`: adds Stead to an agent's settings. The command writes only with
+//! `--write`, and keeps all existing settings.
 
 use std::path::{Path, PathBuf};
 
@@ -29,7 +29,7 @@ pub(super) struct Install {
     /// Settings file, if it is not at the agent's default path
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
-    /// Command that the agent runs [default: mcp --dir .]
+    /// Arguments of `stead` when the agent starts it [default: mcp --dir .]
     #[arg(last = true, value_name = "ARGS")]
     args: Vec<String>,
 }
@@ -56,12 +56,12 @@ impl Install {
 
     fn show(&self, context: &Context, path: &Path, before: &str, after: &str) -> Result<(), Failure> {
         if before == after {
-            return context.out.line(&format!("{} has it already", path.display()));
+            return context.out.line(&format!("{} already contains these settings", path.display()));
         }
         let name = path.display().to_string();
         let patch = similar::TextDiff::from_lines(before, after).unified_diff().header(&name, &name).to_string();
         context.out.content(&patch)?;
-        context.out.note(if self.write { "written" } else { "nothing is written yet; do it with --write" });
+        context.out.note(if self.write { "written" } else { "nothing was written; --write writes the change" });
         Ok(())
     }
 
@@ -172,7 +172,7 @@ fn toml_with(before: &str, args: &[String]) -> Result<String, String> {
     };
     let after = format!("{before}{gap}[mcp_servers.{NAME}]\n{wanted}");
     // An inline table elsewhere in the file would make the appended table invalid.
-    let _: toml::Table = after.parse().map_err(|_| "its [mcp_servers] cannot be added to".to_owned())?;
+    let _: toml::Table = after.parse().map_err(|_| "no table can be added to its [mcp_servers]".to_owned())?;
     Ok(after)
 }
 

@@ -1,5 +1,5 @@
 //! Forwards messages, one per line, between this process's pipes and the server. The server
-//! implements the protocol; this process only moves bytes.
+//! implements the protocol. This process moves lines, and answers only those that are not JSON.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -28,12 +28,12 @@ pub(super) fn run(endpoint: &Endpoint, session: &str, profile: Option<&str>) -> 
     let (sender, ends) = mpsc::channel();
     let lost = |error: std::io::Error| Failure::new("the connection to the server was lost").because(&error);
     let mut up = stream.try_clone().map_err(lost)?;
-    let mut down = stream;
+    let (mut down, early) = (stream, std::io::Cursor::new(early));
     let closed = sender.clone();
     std::thread::spawn(move || {
         // Sent before the server sees the end of input, so that the server's close counts as a
         // reply to it. If the copy fails, the server closed the connection first.
-        if copy(&mut std::io::stdin().lock(), &mut up).is_ok() {
+        if forward(&mut std::io::stdin().lock(), &mut up, &mut std::io::stdout()).is_ok() {
             let _ = closed.send(End::Agent);
         }
         let _ = up.shutdown(Shutdown::Write);
@@ -41,9 +41,8 @@ pub(super) fn run(endpoint: &Endpoint, session: &str, profile: Option<&str>) -> 
     let signalled = sender.clone();
     wait_for_signal(move || drop(signalled.send(End::Signal)))?;
     std::thread::spawn(move || {
-        let mut out = std::io::stdout().lock();
-        let copied = out.write_all(&early).and_then(|()| out.flush()).and_then(|()| copy(&mut down, &mut out));
-        let _ = sender.send(End::Server(copied));
+        let mut lines = BufReader::new(early.chain(&mut down));
+        let _ = sender.send(End::Server(copy(&mut lines, &mut std::io::stdout())));
     });
     let mut agent_left = false;
     loop {
@@ -52,35 +51,70 @@ pub(super) fn run(endpoint: &Endpoint, session: &str, profile: Option<&str>) -> 
             Ok(End::Signal) => return Ok(()),
             Ok(End::Server(_)) if agent_left => return Ok(()),
             Ok(End::Server(Ok(_))) | Err(_) => {
-                return Err(Failure::new("the server closed the connection").hint("see whether it runs: stead doctor"));
+                return Err(
+                    Failure::new("the server closed the connection").hint("`stead doctor` checks whether it runs")
+                );
             }
             Ok(End::Server(Err(error))) => return Err(lost(error)),
         }
     }
 }
 
-/// Copies each piece at once, because a message must not wait for the next one.
-fn copy(from: &mut impl Read, to: &mut impl Write) -> std::io::Result<u64> {
-    let mut buffer = vec![0; 64 * 1024];
+/// Copies whole lines, so that an answer of this process cannot end up inside a message. Each line
+/// is written with one call of a writer that locks itself.
+fn copy(from: &mut impl BufRead, to: &mut impl Write) -> std::io::Result<u64> {
     let mut copied = 0;
-    loop {
-        let count = match from.read(&mut buffer) {
-            Ok(0) => return Ok(copied),
-            Ok(count) => count,
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(error),
-        };
-        to.write_all(&buffer[..count])?;
+    let mut line = Vec::new();
+    while from.read_until(b'\n', &mut line)? > 0 {
+        to.write_all(&line)?;
         to.flush()?;
-        copied += count as u64;
+        copied += line.len() as u64;
+        line.clear();
     }
+    Ok(copied)
+}
+
+/// Copies the agent's lines to the server. Answers a line that cannot be a message.
+fn forward(from: &mut impl BufRead, to: &mut impl Write, back: &mut impl Write) -> std::io::Result<()> {
+    let mut line = Vec::new();
+    while from.read_until(b'\n', &mut line)? > 0 {
+        match wrong(&line) {
+            Some(answer) => {
+                back.write_all(answer.as_bytes())?;
+                back.flush()?;
+            }
+            None => {
+                to.write_all(&line)?;
+                to.flush()?;
+            }
+        }
+        line.clear();
+    }
+    Ok(())
+}
+
+/// Returns the JSON-RPC error for a line that is not JSON, or that is neither an object nor a list.
+fn wrong(line: &[u8]) -> Option<String> {
+    let text = line.trim_ascii();
+    let (code, message) = match serde_json::from_slice::<serde::de::IgnoredAny>(text) {
+        Ok(_) if text.starts_with(b"{") || text.starts_with(b"[") => return None,
+        Ok(_) => (-32600, "Invalid Request: a message is a JSON object".to_owned()),
+        // A blank line is no message.
+        Err(_) if text.is_empty() => return None,
+        Err(error) => (-32700, format!("Parse error: {error}")),
+    };
+    let answer = serde_json::json!({"jsonrpc": "2.0", "id": null, "error": {"code": code, "message": message}});
+    Some(format!("{answer}\n"))
 }
 
 /// Upgrades a connection to the protocol. Returns it with the bytes that already arrived.
 fn connect(endpoint: &Endpoint, session: &str, profile: Option<&str>) -> Result<(TcpStream, Vec<u8>), Failure> {
     let Some(authority) = endpoint.url.strip_prefix("http://") else {
-        return Err(Failure::new(format!("{} is reached over TLS, which pipes do not need", endpoint.url))
-            .hint(format!("give the agent the address itself: {}/mcp, with the session's token", endpoint.url)));
+        return Err(Failure::new(format!(
+            "cannot bridge standard input to {}: the bridge does not support TLS",
+            endpoint.url
+        ))
+        .hint(format!("configure the agent with the URL {}/mcp and the session's token", endpoint.url)));
     };
     let with_port = if authority.rsplit(']').next().is_some_and(|rest| rest.contains(':')) {
         authority.to_owned()
@@ -105,7 +139,7 @@ fn connect(endpoint: &Endpoint, session: &str, profile: Option<&str>) -> Result<
     let mut reader = BufReader::new(stream);
     let status = head(&mut reader).map_err(lost)?;
     if status != 101 {
-        return Err(Failure::new(format!("the server does not let an agent in (status {status})"))
+        return Err(Failure::new(format!("the server refused the agent's connection (status {status})"))
             .hint("is the token the session's own, or an admin's?"));
     }
     let early = reader.buffer().to_vec();
@@ -153,4 +187,23 @@ fn wait_for_signal(then: impl FnOnce() + Send + 'static) -> Result<(), Failure> 
         then();
     });
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_can_be_a_message_is_forwarded() {
+        let (mut up, mut back) = (Vec::new(), Vec::new());
+        let sent = b"{\"id\": 1}\nnonsense\n\n5\n\xff\n";
+        forward(&mut &sent[..], &mut up, &mut back).unwrap();
+        assert_eq!(up, b"{\"id\": 1}\n\n");
+        let back = String::from_utf8(back).unwrap();
+        let codes: Vec<i64> = back
+            .lines()
+            .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["error"]["code"].as_i64().unwrap())
+            .collect();
+        assert_eq!(codes, [-32700, -32600, -32700]);
+    }
 }

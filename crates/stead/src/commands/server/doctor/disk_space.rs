@@ -38,7 +38,7 @@ fn disk(what: &'static str, path: &Path) -> Finding {
     };
     let detail = format!("{:.1} GiB free at {}", free as f64 / f64::from(1 << 30), existing.display());
     if free < LITTLE {
-        let advice = "make room (`stead gc` removes what nothing refers to), or set STEAD_HOME to a larger disk";
+        let advice = "free space (`stead gc` removes unused data), or set STEAD_HOME to a larger disk";
         return Finding::warned(what, detail, advice);
     }
     Finding::good(what, detail)
@@ -55,8 +55,8 @@ fn port(context: &Context) -> Option<Finding> {
         Ok(_) => Finding::good("address", format!("{shown} is free")),
         Err(error) => {
             let advice =
-                "`stead up` takes another port by itself; `stead serve` wants --listen HOST:PORT or STEAD_LISTEN";
-            Finding::warned("address", format!("{shown} cannot be had: {error}"), advice)
+                "`stead up` takes another port by itself; for `stead serve`, set --listen HOST:PORT or STEAD_LISTEN";
+            Finding::warned("address", format!("cannot listen on {shown}: {error}"), advice)
         }
     })
 }

@@ -17,7 +17,7 @@ pub(super) fn look() -> Vec<Finding> {
     evaluator.retire();
     vec![match answer {
         Ok(answer) if answer == "42" => Finding::good(WHAT, format!("{program} starts and computes")),
-        Ok(answer) => Finding::warned(WHAT, format!("{program} says that 6 * 7 is {answer:?}"), ADVICE),
+        Ok(answer) => Finding::warned(WHAT, format!("{program} computed 6 * 7 as {answer:?}"), ADVICE),
         Err(reason) => Finding::warned(WHAT, format!("{program} does not start: {reason}"), ADVICE),
     }]
 }

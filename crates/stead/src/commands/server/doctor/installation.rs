@@ -35,7 +35,7 @@ fn home(context: &Context) -> Finding {
     let home = &context.config.home;
     let path = home.path().display();
     let Some(mode) = home.mode("") else {
-        return Finding::known("home", format!("{path} is not there yet; the first start makes it"));
+        return Finding::known("home", format!("{path} does not exist yet; the first start creates it"));
     };
     if let Err(error) = tempfile_in(home.path()) {
         let advice = "run as its owner, or set STEAD_HOME to another directory";
@@ -65,7 +65,7 @@ fn database(context: &Context) -> Vec<Finding> {
     if let Database::Sqlite(path) = &database
         && !path.exists()
     {
-        return vec![Finding::known("database", format!("{database} is not there yet; the first start makes it"))];
+        return vec![Finding::known("database", format!("{database} does not exist yet; the first start creates it"))];
     }
     let verdict =
         match verify(&context.config, Scope { only: None, most: SAMPLE, blobs: Blobs::ReferredTo, evidence: None }) {
@@ -78,7 +78,7 @@ fn database(context: &Context) -> Vec<Finding> {
         Finding::good("journals", format!("intact ({checked})"))
     } else {
         let detail = format!(
-            "{} of the {checked} do not hold, {} blobs are damaged",
+            "{} journals are broken and {} blobs are damaged (checked: {checked})",
             verdict.broken.len(),
             verdict.damaged.len()
         );
@@ -92,13 +92,15 @@ fn token(context: &Context) -> Finding {
     let path = home.token_path();
     match (home.token(), home.mode("token")) {
         (Err(failure), _) => Finding::from_failure("token", failure),
-        (Ok(None), _) => Finding::known("token", "there is none yet; the first start makes it"),
+        (Ok(None), _) => Finding::known("token", "there is none yet; the first start creates it"),
         (Ok(Some(_)), Some(mode)) if mode & 0o077 != 0 => {
             let detail = format!("{} has mode {mode:03o}: other users can read it", path.display());
             let advice = format!("rm {} and restart the server: it makes a new one", path.display());
             Finding::bad("token", detail, advice)
         }
-        (Ok(Some(_)), _) => Finding::good("token", format!("{} is there, for its owner alone", path.display())),
+        (Ok(Some(_)), _) => {
+            Finding::good("token", format!("{} exists, and only its owner can read it", path.display()))
+        }
     }
 }
 
@@ -119,7 +121,7 @@ fn server(context: &Context) -> Vec<Finding> {
         return vec![Finding::bad("server", format!("{url} is not ready (status {status})"), "its log says why")];
     }
     let mut findings = vec![match client.get::<stead_api::List<stead_api::provider::Provider>>("/providers") {
-        Ok(_) => Finding::good("server", format!("{url} is ready and takes our token")),
+        Ok(_) => Finding::good("server", format!("{url} is ready and accepts the token")),
         Err(error) => Finding::from_failure("server", error.into()),
     }];
     findings.extend(date.as_deref().and_then(skew));

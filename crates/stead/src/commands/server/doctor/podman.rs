@@ -32,7 +32,7 @@ fn asked(context: &Context, need: Need) -> Vec<Finding> {
     let (health, trees) = match ask(settings) {
         Ok(answers) => answers,
         Err(error) => {
-            return vec![Finding::missing(need, WHAT, format!("it cannot be asked: {error}"), "set TMPDIR")];
+            return vec![Finding::missing(need, WHAT, format!("cannot query it: {error}"), "set TMPDIR")];
         }
     };
     let service = match health {

@@ -120,7 +120,7 @@ impl Tour<'_> {
                 print_line(self.context, Mark::Bad, &format!("refused with {}: {}", problem.status, problem.detail))
             }
             Err(error) => Err(error.into()),
-            Ok(_) => Err(Failure::new("git was not refused: somebody has given it to the agent type `example`")
+            Ok(_) => Err(Failure::new("git was not refused: the agent type `example` was changed to allow it")
                 .hint("`stead agent-type get example` shows it")),
         }
     }

@@ -20,7 +20,7 @@ fn refusals_are_sentences() {
         &["tool", "call", &id, "read", "-a", "path"],
         &["tool", "call", &id, "read", "--args", "[1]"],
         &["agent-type", "set", "coder", "--data", "{"],
-        &["agent-type", "set", "coder", "--data", r#"{"tools": ["shell"], "provider": "cloud", "colour": "red"}"#],
+        &["agent-type", "set", "coder", "--data", r#"{"tools": ["ssh"], "provider": "cloud", "colour": "red"}"#],
         &["agent-type", "set", "coder", "/nonexistent.json"],
         &["agent-type", "create", "--data", r#"{"id": "coder"}"#],
         &["agent-type", "rm", "coder"],

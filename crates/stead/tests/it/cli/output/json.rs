@@ -86,12 +86,17 @@ fn every_command_answers_programs() {
         "image rm team/empty:1",
         "mcp install zed --file settings.json",
         "token show",
-        "token new --name ci",
+        "whoami",
+        "explain access sessions:create",
+        "token ls",
         "eval '6 * 7'",
         "run --dir out -- true",
     ] {
         a.ask(line);
     }
+    let token = a.id("token create --name ci --role viewer");
+    a.ask(&format!("token rotate {token}"));
+    a.ask(&format!("token revoke {token}"));
     a.ask(&format!("token session {session}"));
     a.ask(&format!("session close {session}"));
     server.terminate();
@@ -126,12 +131,20 @@ fn sessions(a: &mut Asked<'_>, session: &str) {
     for line in ["session ls", "plan -a coder"] {
         a.ask(line);
     }
+    a.ask(&format!("session update {session} --ttl 1h --metadata ticket=OPS-1"));
+    a.ask(&format!("session pause {session}"));
+    a.ask(&format!("session resume {session}"));
     for command in ["session show", "session token", "session clone", "session events", "events", "state", "replay"] {
         a.ask(&format!("{command} {session}"));
     }
     a.ask("agent-type create --data '{\"id\": \"n\", \"workspace\": {\"enabled\": true, \"provider\": \"native\"}}'");
     let with_box = a.id("session create -a n");
-    assert_eq!(a.ask(&format!("exec {with_box} -- echo hi"))["stdout"], json!("hi\n"));
+    let exec = a.ask(&format!("exec {with_box} -- echo hi"));
+    assert_eq!(exec["stdout"], json!("hi\n"));
+    a.ask(&format!("exec ls {with_box}"));
+    for verb in ["logs", "kill"] {
+        a.ask(&format!("exec {verb} {with_box} {}", exec["id"].as_str().unwrap()));
+    }
     a.ask(&format!("session close {with_box}"));
 }
 
@@ -144,6 +157,9 @@ fn declarations(a: &mut Asked<'_>) {
         "agent-type rm extra",
         "project set web --data {}",
         "project get web",
+        "project quota web",
+        "project ls",
+        "project rm web --yes",
         "platform set --data {}",
         "platform get",
         "agent-type create --data '{\"id\": \"keeper\", \"workspace\": {\"enabled\": true, \"provider\": \"memory\", \"tools\": [\"ls\"]}, \"content\": {\"workspace\": \"notes\", \"run\": {\"provider\": \"anthropic\", \"model\": \"m\"}}}'",

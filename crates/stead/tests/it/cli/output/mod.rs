@@ -1,4 +1,4 @@
-//! What commands print: results, failures, JSON, help, and output for terminals.
+//! Tests of the output of commands: results, failures, JSON, help, and output for terminals.
 
 mod errors;
 mod failure_messages;

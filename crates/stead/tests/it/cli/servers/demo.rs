@@ -33,7 +33,7 @@ fn the_demo_shows_the_whole_life_of_a_session_and_ends() {
     assert!(!home.path().join("server.json").exists());
     // A second run on the same home: the agent type exists, everything else is new.
     let again = up(home.path(), &["--demo", "--listen", "127.0.0.1:0"]).ok();
-    assert!(again.contains("· the agent type `example` is there"), "{again}");
+    assert!(again.contains("· the agent type `example` exists already"), "{again}");
     let verified = run(home.path(), &["verify", "--json"]).json();
     assert_eq!(verified["sessions"], 2);
 }

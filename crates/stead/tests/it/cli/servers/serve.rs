@@ -113,7 +113,7 @@ fn it_starts_again_with_the_same_token() {
 #[test]
 fn a_configured_token_opens_a_server_that_others_can_reach() {
     let home = tempfile::tempdir().unwrap();
-    let made = run(home.path(), &["token", "new", "--name", "ci", "--json"]).json();
+    let made = run(home.path(), &["token", "create", "--name", "ci", "--offline", "--json"]).json();
     let entry = format!("[[tokens]]\nname = \"ci\"\nhash = {}\n", made["hash"]);
     std::fs::write(home.path().join("stead.toml"), format!("listen = \"0.0.0.0:0\"\n{entry}")).unwrap();
     let mut child = announced(home.path(), kit::stead(home.path()).arg("serve"));

@@ -80,7 +80,7 @@ fn an_altered_export_is_found() {
     assert!(altered.err.contains("altered"), "{}", altered.err);
     let cut: String = text.lines().take(3).map(|line| format!("{line}\n")).collect();
     assert!(replay(&cut).err.contains("cut off"));
-    assert!(replay("{}").err.contains("no exported journal"));
+    assert!(replay("{}").err.contains("not an exported journal"));
     let then = run(server.home(), &["replay", &session, "--at", "2", "--json"]).json();
     assert_eq!(then["seq"], 2);
 }

@@ -19,7 +19,7 @@ fn without_a_server_a_directory_can_be_read() {
         ),
         (&["--dir", &dir, "read_text('../b.txt')"], "ValueError: "),
         (&["1 / 0"], "ZeroDivisionError: division by zero"),
-        (&["import os"], "ImportError: import is not available here"),
+        (&["import os"], "NotImplementedError: import is not available here"),
         (&["-g", "x=nope", "x"], "globals.x is not JSON text"),
         (&["--dir", "/nonexistent", "1"], "cannot open /nonexistent"),
     ] {
@@ -47,6 +47,11 @@ fn with_a_session_its_files_change() {
         "{}",
         failed.err
     );
+    // The output of code whose declared write is refused is printed.
+    let writes = r#"writes:=[{"path": "made.txt", "content": "x"}]"#;
+    let refused = run(server.home(), &["tool", "call", id, "eval", "--arg", "code=print('seen')", "--arg", writes]);
+    assert_eq!((refused.code, refused.out.as_str()), (Some(1), "seen\n"), "{}", refused.err);
+    assert!(refused.err.contains("No file was changed."), "{}", refused.err);
     let listed = run(server.home(), &["tool", "call", id, "glob", "--arg", "pattern=*.txt"]).ok();
     assert_eq!(listed, "made.txt\n");
 }

@@ -37,15 +37,41 @@ fn exec_streams_feeds_and_ends_as_the_command_does() {
     assert_eq!((&answer["exit_code"], &answer["stdout"]), (&json!(0), &json!("hi\n")));
     let ran = run(home, &["exec", &session, "--", "no-such-program"]);
     assert_eq!(ran.code, Some(127));
-    assert!(ran.err.starts_with("error: the command could not be started: "), "{}", ran.err);
+    assert!(ran.err.starts_with("cannot run \"no-such-program\": "), "{}", ran.err);
+    assert_eq!(run(home, &["exec", &session, "--", "/etc"]).code, Some(126));
     let answer = run(home, &["--json", "exec", &session, "--", "no-such-program"]);
-    let problem: serde_json::Value =
-        serde_json::from_str(&answer.err).unwrap_or_else(|error| panic!("{error}: {}", answer.err));
-    assert_eq!((answer.code, &problem["code"]), (Some(127), &json!("cannot_execute")), "{problem}");
-    assert_eq!(problem["title"], "The command could not be started");
+    let exec: serde_json::Value =
+        serde_json::from_str(&answer.out).unwrap_or_else(|error| panic!("{error}: {}", answer.out));
+    assert_eq!((answer.code, &exec["exit_code"]), (Some(127), &json!(127)), "{exec}");
     let ran = run(home, &["exec", "ses_00000000000000000000000000", "--", "true"]);
     assert_eq!(ran.code, Some(125), "{}", ran.err);
     assert_eq!(run(home, &["exec", &session]).code, Some(2));
+}
+
+#[test]
+fn execs_are_listed_read_and_ended() {
+    let (server, session) = server_with_box();
+    let home = server.home();
+    let body = json!({"command": "echo one; echo two >&2; sleep 300", "background": true});
+    let begun = server.client().post(&format!("/sessions/{session}/execs"), body).expect(201);
+    let id = begun["id"].as_str().unwrap();
+    let listed = run(home, &["exec", "ls", &session]).ok();
+    assert!(listed.contains(id) && listed.contains("running"), "{listed}");
+    let read = || run(home, &["exec", "logs", &session, id]);
+    let logs = stead_testkit::until("the output of the exec", || {
+        let logs = read();
+        (logs.out == "one\n" && logs.err == "two\n").then_some(logs)
+    });
+    assert_eq!(logs.code, Some(0));
+    let page = run(home, &["--json", "exec", "logs", &session, id]).json();
+    assert_eq!((&page["status"], &page["more"]), (&json!("running"), &json!(false)), "{page}");
+    let mut child = stead(home);
+    let mut child = child.args(["exec", "logs", "--follow", &session, id]).stdout(Stdio::piped()).spawn().unwrap();
+    assert_eq!(run(home, &["exec", "kill", &session, id]).code, Some(0));
+    assert_eq!(wait(&mut child), Some(0), "the reader ends with the exec");
+    let ended = run(home, &["--json", "exec", "ls", &session]).json();
+    assert_eq!(ended["items"][0]["killed"], true, "{ended}");
+    assert_eq!(run(home, &["exec", "kill", &session, "exec_00000000000000000000000000"]).code, Some(1));
 }
 
 #[test]
@@ -134,7 +160,9 @@ fn run_works_on_a_copy_and_applies_all_or_nothing() {
     // Without a running server, `run` starts its own. The directory does not change.
     let ran = go(&[], &format!("{change} 5"));
     assert_eq!((ran.code, ran.out.as_str()), (Some(5), "one\n"), "{}", ran.err);
-    assert!(ran.err.contains("+two"), "{}", ran.err);
+    assert!(ran.err.contains("+two") && ran.err.contains("GIT binary patch"), "{}", ran.err);
+    let note = format!("{root} is unchanged; run with --apply to apply 4 changes");
+    assert!(ran.err.contains(&note), "{}", ran.err);
     assert_eq!(std::fs::read_to_string(dir.join("a.txt")).unwrap(), "one\n");
     // The changes of a failed command are not applied; those of a successful one are, including
     // binary files.

@@ -76,7 +76,7 @@ fn mistakes_are_named() {
         (vec!["cp", "a", "b"], 2, "SESSION:PATH"),
         (vec!["cp", "ses_1:a", "ses_2:b"], 2, "must be local"),
         (vec!["cp", "/nonexistent/file", "ses_1:b"], 1, "cannot read /nonexistent/file"),
-        (vec!["cp", "-", "ses_1:"], 2, "which file"),
+        (vec!["cp", "-", "ses_1:"], 2, "name the target file"),
         (vec!["cp", "ses_1:a", "-"], 1, "there is no session"),
         (vec!["blob", "put", "/nonexistent"], 1, "cannot read"),
         (vec!["restore", &id, "snap_1"], 1, "there is no snapshot"),
@@ -184,7 +184,10 @@ fn changes_are_applied_to_a_host_directory_on_request_only() {
     fs::write(project.join("gone.txt"), "gone\n").unwrap();
 
     let answer = run(home, &["--json", "apply", id, "--to", root]).json();
-    assert_eq!(answer, json!({"changed": ["edit.txt", "gone.txt", "new/file.txt"], "applied": true}));
+    assert_eq!(
+        answer,
+        json!({"changed": ["edit.txt", "gone.txt", "new/file.txt"], "applied": true, "omitted": [], "ignored": 0})
+    );
     assert_eq!(fs::read_to_string(project.join("edit.txt")).unwrap(), "one\nzwei\nthree\n");
     assert_eq!(fs::read_to_string(project.join("new/file.txt")).unwrap(), "new\n");
     assert!(!project.join("gone.txt").exists());

@@ -7,4 +7,5 @@ mod execs;
 mod files;
 mod follow;
 mod images;
+mod mcp_sessions;
 mod rewind;

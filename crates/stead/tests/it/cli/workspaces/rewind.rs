@@ -15,7 +15,7 @@ fn going_back_and_forth() {
     let text = || run(home, &["cp", &format!("{id}:a.txt"), "-"]).ok();
     let answer = run(home, &["blame", &id, "/a.txt"]).ok();
     assert!(answer.starts_with(&format!("a.txt: written by tool write (admin:admin) at event {second}, ")), "{answer}");
-    assert_eq!(run(home, &["blame", &id, "b"]).ok(), "b: nobody touched it since the session began\n");
+    assert_eq!(run(home, &["blame", &id, "b"]).ok(), "b: not changed since the session started\n");
     let listed = run(home, &["rewind", &id]).ok();
     assert_eq!(listed.lines().filter(|line| line.contains("kept")).count(), 3, "{listed}");
 

@@ -94,6 +94,10 @@ fn e3_what_does_not_end_is_ended(files: Files) {
         ("n = 3\nwhile True: n *= n", "timed_out"),
         ("x = []\nwhile True: x.append('x' * 100000)", "out_of_memory"),
         ("10**10**8", "out_of_memory"),
+        ("factorial(10**9)", "out_of_memory"),
+        ("'a' * 10**10", "out_of_memory"),
+        ("list(range(10**18))", "out_of_memory"),
+        ("fsum(range(10**12))", "timed_out"),
         ("def f(): return f()\nf()", "evaluation_failed"),
     ];
     std::thread::scope(|scope| {
@@ -146,7 +150,9 @@ fn e4_all_or_nothing(files: Files) {
 
 fn e5_the_session_s_files_under_the_tools_limits(files: Files) {
     let server = server();
-    let session = writer(&server, files);
+    let limits = json!({"preset": "wink"});
+    server.agent_type("w", json!({"enabled": true, "provider": files.provider(), "limits": limits}));
+    let session = server.session(json!({"agent_type": "w"}));
     let long = format!("write_text('long.txt', 'x' * {})", 48_001);
     for (code, kind) in [
         (long.as_str(), "ValueError: Content exceeds maximum length of 48,000 characters."),

@@ -62,7 +62,6 @@ fn x1_a_command_answers_with_all_there_is_to_tell() {
     assert_eq!((&long["truncated"], &long["stdout_total"]), (&json!(true), &json!(1_000_004)));
     assert!(long["stdout"].as_str().unwrap().ends_with("xend\n"), "both ends are kept");
     for (body, code) in [
-        (json!({"argv": ["no-such-program"]}), "cannot_execute"),
         (json!({"command": "true", "cwd": "/nowhere"}), "invalid_cwd"),
         // The kernel's magic links in /proc lead out of any root.
         (json!({"command": "true", "cwd": "/proc/self/fd/0"}), "invalid_cwd"),
@@ -71,6 +70,11 @@ fn x1_a_command_answers_with_all_there_is_to_tell() {
     ] {
         let failed = exec(&server, &session, body);
         assert_eq!((&failed["status"], &failed["error"]["code"]), (&json!("failed"), &json!(code)), "{failed}");
+    }
+    for (program, code) in [("no-such-program", 127), ("/no/such/program", 127), ("/etc", 126), ("/etc/hosts", 126)] {
+        let ended = exec(&server, &session, json!({"argv": [program]}));
+        assert_eq!((&ended["status"], &ended["exit_code"]), (&json!("finished"), &json!(code)), "{ended}");
+        assert!(ended["stderr"].as_str().unwrap().contains(program), "{ended}");
     }
     let again = server.client().get(&at(&session, &format!("/{}", fed["id"].as_str().unwrap()))).expect(200);
     assert_eq!(again, fed, "the kept result equals the answer");
@@ -176,13 +180,18 @@ fn x3_who_may_and_when() {
         .map(str::to_owned)
         .unwrap_or_else(|| token.json()["token"].as_str().unwrap_or_default().to_owned());
     let agent = server.client().with_token(&token);
-    assert_eq!(agent.post(&at(&session, ""), json!({"command": "echo hi"})).expect(201)["stdout"], "hi\n");
+    let said = agent.post(&at(&session, ""), json!({"command": "echo hi"})).expect(201);
+    assert_eq!(said["stdout"], "hi\n");
+    let page = agent.get(&at(&session, &format!("/{}/output", said["id"].as_str().unwrap()))).expect(200);
+    assert_eq!(page["chunks"][0]["data"], "hi\n", "{page}");
     assert!(agent.get(&at(&session, "")).expect(200)["items"].as_array().is_some_and(|items| items.len() == 1));
     // Starting an exec needs the permission of the `bash` tool.
     server.agent_type("r", json!({"enabled": true, "provider": "native", "tools": ["read"]}));
     let reader = server.session(json!({"agent_type": "r"}));
     let refused = server.client().post(&at(&reader, ""), json!({"command": "true"}));
     assert_eq!(refused.problem(403, "tool_not_enabled"), "Tool 'bash' is not enabled for this agent type");
+    let agent = server.client().with_token(reader["token"].as_str().unwrap());
+    agent.get(&at(&reader, "")).problem(403, "tool_not_enabled");
     server.agent_type("off", json!({}));
     let none = server.session(json!({"agent_type": "off"}));
     server.client().post(&at(&none, ""), json!({"command": "true"})).problem(404, "no_workspace");

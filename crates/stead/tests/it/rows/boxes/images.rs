@@ -252,7 +252,12 @@ fn a_clone_has_the_image_of_its_source(provider: &str, name: &str, mut means: im
     means(&server, "old");
     let source = box_session(&server, provider, name);
     means(&server, "new");
-    assert_eq!(sh(&server, &box_session(&server, provider, name), "cat /opt/old"), "new");
+    let other = box_session(&server, provider, name);
+    assert_eq!(sh(&server, &other, "cat /opt/old"), "new");
+    // The image is part of the fingerprint: the name is the same, the bytes are not.
+    let fingerprint = |session: &Value| session["workspace"]["fingerprint"].clone();
+    assert_ne!(fingerprint(&other), fingerprint(&source));
+    assert_eq!(fingerprint(&box_session(&server, provider, name)), fingerprint(&other), "equal for equal");
     let path = |session: &Value| format!("/sessions/{}/clone?wait=60", session["id"].as_str().unwrap());
     let clone =
         |of: &Value| server.client().post(&path(of), json!({"isolation": "full"})).expect(201)["items"][0].clone();
@@ -262,6 +267,7 @@ fn a_clone_has_the_image_of_its_source(provider: &str, name: &str, mut means: im
     for session in [&first, &clone(&first)] {
         assert_eq!(session["status"], "active", "{session}");
         assert_eq!(session["workspace"]["image"], source["workspace"]["image"], "{session}");
+        assert_eq!(fingerprint(session), fingerprint(&source), "{session}");
         assert_eq!(sh(&server, session, "cat /opt/old"), "old");
     }
 }

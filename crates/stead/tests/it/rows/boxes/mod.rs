@@ -1,7 +1,9 @@
 //! Boxes: execs, evaluation, images, the warm pool and the providers.
 
+mod background;
 mod endurance;
 mod evaluation;
+mod evaluation_access;
 mod exec_streams;
 pub(super) mod execs;
 mod images;
@@ -12,4 +14,5 @@ mod probe;
 mod process_trees;
 mod pull;
 mod pull_tls;
+mod shell;
 mod warm_pool;

@@ -65,7 +65,7 @@ fn x1_commands_run_and_tell() {
     assert!(long["stdout"].as_str().unwrap().ends_with("xend\n"), "the tail is kept");
     let python = server.tool(&session, "python", json!({"code": "print(6 * 7)"}));
     assert_eq!(python["result"]["stdout"], "42\n", "{python}");
-    let refused = server.tool(&session, "bash", json!({"command": "x".repeat(5000)}));
+    let refused = server.tool(&session, "bash", json!({"command": "x".repeat(131_072)}));
     assert_eq!(refused["ok"], false, "{refused}");
 }
 

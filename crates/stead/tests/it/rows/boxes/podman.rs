@@ -250,6 +250,8 @@ fn x7_images_without_bash_or_without_anything_work() {
     server.client().put("/agent-types/p/workspace-config", config).expect(200);
     let session = server.session(json!({"agent_type": "p"}));
     let answer = server.tool(&session, "bash", json!({"command": "true"}));
+    assert_eq!(answer["result"]["exit_code"], 127, "{answer}");
+    let answer = server.tool(&session, "shell", json!({"command": "true"}));
     assert_eq!(answer["error"]["code"], "cannot_execute", "{answer}");
     server.tool(&session, "write", json!({"path": "d/a.txt", "content": "one"}));
     let answer = server.tool(&session, "grep", json!({"pattern": "o.e"}));

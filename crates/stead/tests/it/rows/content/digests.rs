@@ -256,7 +256,7 @@ fn d3_a_setup_that_failed_is_a_caveat() {
 
 fn d4_sections_for_each_kind_of_agent(files: Files) {
     let server = server();
-    let limits = json!({"write_chars": 1234});
+    let limits = json!({"preset": "wink", "write_bytes": 1234});
     let config = json!({"enabled": true, "provider": files.provider(), "tools": ["read", "write"], "limits": limits});
     server.agent_type("t", config);
     let task = json!({"id": "T-1", "context": {"pull_request_number": 42, "base_branch": "main"}});
@@ -298,7 +298,9 @@ fn d4_only_tools_the_provider_has_are_listed() {
     let mut listed: Vec<&str> =
         section["data"]["enabled"].as_array().unwrap().iter().map(|tool| tool.as_str().unwrap()).collect();
     listed.sort_unstable();
-    assert_eq!(listed, ["edit", "eval", "glob", "grep", "ls", "read", "rm", "write"]);
+    let expected =
+        ["copy", "edit", "eval", "glob", "grep", "ls", "mkdir", "move", "multi_edit", "read", "rm", "stat", "write"];
+    assert_eq!(listed, expected);
     let text = shown["text"].as_str().unwrap();
     assert!(["`bash`", "`git`", "`python`"].iter().all(|tool| !text.contains(tool)), "{text}");
 }

@@ -2,6 +2,9 @@
 //! packs are its prompts.
 
 mod agents;
+mod gate;
+mod profiles;
+mod protocol;
 
 use std::time::{Duration, Instant};
 
@@ -174,11 +177,14 @@ fn pipes_have_profiles_too() {
     assert_eq!(wrote["result"]["isError"], json!(false), "{wrote}");
     assert_eq!(wink.leave(), Some(0));
 
-    // The profile `stead` lists exactly the tools of `GET /tools`.
+    // The profile `stead` lists exactly the tools of `GET /tools` that need no box.
     let (mut own, _) = Piped::greet(&server, &session, &["--profile", "stead"]);
     let mut shown: Vec<(Value, Value, Value)> = own.tools().iter().map(shown_parts).collect();
     let listed = server.client().get("/tools").expect(200);
-    let mut known: Vec<(Value, Value, Value)> = listed["items"].as_array().unwrap().iter().map(shown_parts).collect();
+    let boxed = ["bash", "git", "python", "shell", "bash_output", "bash_kill"];
+    let in_memory = |tool: &&Value| !boxed.iter().any(|name| tool["name"] == *name);
+    let known = listed["items"].as_array().unwrap().iter().filter(in_memory);
+    let mut known: Vec<(Value, Value, Value)> = known.map(shown_parts).collect();
     let order = |tool: &(Value, Value, Value)| tool.0.to_string();
     shown.sort_by_key(order);
     known.sort_by_key(order);
@@ -238,10 +244,10 @@ fn d1_an_agent_sets_its_digest() {
     let other = server.client().get(&format!("/sessions/{}/digest", other["id"].as_str().unwrap())).expect(200);
     assert_eq!(other["body"], "for all");
 
-    // An agent type with a tool list shows only those tools.
+    // An agent type with a tool list shows only those tools, and what they enable.
     server.agent_type("r", json!({"enabled": true, "provider": "memory", "tools": ["read"]}));
     let session = server.session(json!({"agent_type": "r"}));
-    assert_eq!(Agent::greet(&server, &session, "").tools(), ["read"]);
+    assert_eq!(Agent::greet(&server, &session, "").tools(), ["read", "stat"]);
 }
 
 #[test]
@@ -258,6 +264,20 @@ fn a9_a_profile_chooses_the_names() {
     assert_eq!(wink.call("write", json!({}))["structuredContent"]["code"], "tool_not_visible");
     let mut plain = Agent::greet(&server, &session, "");
     assert!(plain.tools().contains(&"write".to_owned()));
+}
+
+#[test]
+fn a9_the_bash_that_anthropic_taught_keeps_its_state() {
+    crate::rows::build_init();
+    let server = server();
+    server.agent_type("n", json!({"enabled": true, "provider": "native", "require_workspace": true}));
+    let session = server.session(json!({"agent_type": "n"}));
+    let mut claude = Agent::greet(&server, &session, "?profile=anthropic");
+    let mut says = |arguments: Value| claude.call("bash", arguments)["content"][0]["text"].as_str().unwrap().to_owned();
+    says(json!({"command": "cd /tmp; X=1"}));
+    assert_eq!(says(json!({"command": "pwd; echo $X"})), "/tmp\n1\n");
+    assert!(says(json!({"restart": true})).contains("new shell was started"));
+    assert_eq!(says(json!({"command": "pwd; echo -$X-"})), "/workspace\n--\n");
 }
 
 #[test]

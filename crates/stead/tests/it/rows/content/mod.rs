@@ -3,4 +3,5 @@
 mod authority;
 mod digests;
 mod mcp;
+mod requests;
 mod sync_and_apply;

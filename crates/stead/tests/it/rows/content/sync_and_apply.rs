@@ -1,5 +1,5 @@
-//! A1–A8: the content store, sync and apply, runs and steps. The seed's six deterministic scenarios
-//! are named `scenario_…`.
+//! A1–A8: the content store, sync and apply, runs and steps. The six scenarios that
+//! cover a whole flow are named `scenario_…`.
 
 use serde_json::{Value, json};
 use stead_testkit::{Reply, ServerOptions, TestServer, until};

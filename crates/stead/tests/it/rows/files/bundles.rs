@@ -156,7 +156,7 @@ fn p7_what_is_refused_leaves_nothing(files: Files) {
         (bomb, "times the bytes of the archive"),
         (trailing, "after the end of the archive"),
         (cut, "archive"),
-        (b"this is no archive".to_vec(), "no archive Stead knows"),
+        (b"this is no archive".to_vec(), "not a tar, tar.gz, tar.zst or zip archive"),
     ] {
         let session = from_blob(&server, &bytes);
         assert_eq!((&session["degraded"], &session["workspace"]), (&json!(true), &Value::Null), "{reason}: {session}");

@@ -107,6 +107,16 @@ fn p8_ro_can_be_read_and_not_written_by_any_door() {
     let edited =
         host.server.tool(&session, "edit", json!({"path": "gone.txt", "old_string": "gone", "new_string": "x"}));
     assert_eq!(edited["ok"], false, "{edited}");
+    for (tool, arguments) in [
+        ("move", json!({"source": "gone.txt", "destination": "other.txt"})),
+        ("move", json!({"source": "src", "destination": "other"})),
+        ("copy", json!({"source": "gone.txt", "destination": "other.txt"})),
+        ("copy", json!({"source": "src", "destination": "other"})),
+        ("mkdir", json!({"path": "other"})),
+    ] {
+        let refused = host.server.tool(&session, tool, arguments);
+        assert_eq!(refused["error"]["code"], "read_only", "{tool}: {refused}");
+    }
     let path = format!("/sessions/{}/files/new.txt", session["id"].as_str().unwrap());
     let put = host.server.client().bytes("PUT", &path, &[], b"x").reply();
     assert!(put.status >= 400, "{}", put.text);
@@ -124,6 +134,8 @@ fn p8_ro_can_be_read_and_not_written_by_any_door() {
 fn p8_rw_is_the_hosts_own_directory() {
     let host = Host::new();
     let session = host.active(Some("rw"));
+    assert_eq!(session["warnings"][0]["code"], "checkpoints_unavailable", "{session}");
+    assert_eq!(host.active(Some("overlay"))["warnings"], json!([]));
     assert_eq!(host.sh(&session, CHANGE).0, 0);
     put(&host.server, &session, "put.bin", b"\0\x01");
     assert_eq!(host.host("src/a.txt").as_deref(), Some("agent\n"));

@@ -263,7 +263,7 @@ fn resident_mib(server: &TestServer) -> u64 {
     line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() / 1024
 }
 
-#[expect(clippy::print_stdout, reason = "figures for whoever runs it with --nocapture; nothing is held to them")]
+#[expect(clippy::print_stdout, reason = "prints figures for a run with --nocapture; the test does not check them")]
 fn three_hundred_mebibytes_up_and_down(files: Files) {
     const SIZE: u64 = 300 << 20;
     let server = files.server();

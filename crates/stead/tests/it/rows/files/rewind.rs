@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use stead_testkit::{TestServer, until};
 
 use crate::rows::boxes::native::{bash, with_boxes};
-use crate::rows::{Files, on_both, on_podman, put};
+use crate::rows::{Files, events, on_both, on_podman, put};
 
 fn path(session: &Value, below: &str) -> String {
     format!("/sessions/{}{below}", session["id"].as_str().unwrap())
@@ -128,6 +128,22 @@ fn r2_blame_names_the_last_writer(kind: Files) {
     assert_eq!((&answer["last"]["what"], &answer["last"]["seq"]), (&json!("removed"), &removed["seq"]));
     put(&server, &session, "raw", b"bytes");
     assert_eq!(blame(&server, &session, "raw")["last"]["by"]["name"], "put");
+    // A move touches both paths, a copy only the new one.
+    let call = |tool: &str, source: &str, destination: &str| {
+        let answer = server.tool(&session, tool, json!({"source": source, "destination": destination}));
+        assert_eq!(answer["ok"], true, "{answer}");
+        answer["seq"].clone()
+    };
+    let last = |at: &str| {
+        let last = blame(&server, &session, at)["last"].clone();
+        (last["seq"].clone(), last["what"].clone())
+    };
+    let copied = call("copy", "raw", "far/copy");
+    assert_eq!(last("far/copy"), (copied, json!("wrote")));
+    let moved = call("move", "far", "moved");
+    assert_eq!(last("moved/copy"), (moved.clone(), json!("wrote")));
+    assert_eq!(last("far/copy"), (moved, json!("removed")));
+    assert_eq!(blame(&server, &session, "raw")["last"]["by"]["name"], "put");
 }
 
 fn agent_of(server: &TestServer, session: &Value) -> stead_testkit::Client {
@@ -187,6 +203,13 @@ fn r5_what_is_refused(kind: Files) {
     let text = ask(json!(seq)).problem(409, "no_point");
     assert!(text.contains("rewind.points"), "{text}");
     ask(json!(100_000)).problem(404, "not_found");
+    // Each refusal is recorded as one of a rewind, not of a tool.
+    let refused = events(&server, session["id"].as_str().unwrap(), "RewindRefused");
+    let recorded: Vec<_> = refused.iter().map(|event| (event["to"].clone(), event["code"].clone())).collect();
+    assert_eq!(recorded, [(json!(seq), json!("no_point")), (json!(100_000), json!("not_found"))]);
+    assert_eq!(events(&server, session["id"].as_str().unwrap(), "ToolCallRefused"), Vec::<Value>::new());
+    let audited = client.get(&format!("/audit?type=refusal&session={}", session["id"].as_str().unwrap())).expect(200);
+    assert_eq!(audited["items"][0]["detail"]["rewind_to"], json!(seq), "{audited}");
     for wrong in [json!(0), json!("1"), json!(-1), Value::Null] {
         assert_eq!(ask(wrong).invalid_fields(), ["to"]);
     }
@@ -303,7 +326,7 @@ fn r8_while_something_is_at_work_only_copies_keep() {
     let second = write(&server, &session, "a", "two");
     let refused = server.client().post(&path(&session, "/rewind"), json!({"to": second}));
     let text = refused.problem(409, "no_point");
-    assert!(text.contains("processes were at work"), "{text}");
+    assert!(text.contains("processes were running"), "{text}");
     // The command kept running, and the writer is known anyway.
     assert_eq!(blame(&server, &session, "a")["last"]["seq"], json!(second));
     let id = running["id"].as_str().unwrap();

@@ -7,7 +7,7 @@ use crate::rows::{Files, on_all, put, writer};
 
 /// Makes a call that must fail and returns its code and message.
 #[track_caller]
-fn fails(server: &TestServer, session: &Value, tool: &str, arguments: Value) -> (String, String) {
+pub(super) fn fails(server: &TestServer, session: &Value, tool: &str, arguments: Value) -> (String, String) {
     let answer = server.tool(session, tool, arguments);
     assert_eq!((&answer["ok"], answer.get("result")), (&json!(false), None), "{answer}");
     let text = |field: &str| answer["error"][field].as_str().unwrap().to_owned();
@@ -16,20 +16,22 @@ fn fails(server: &TestServer, session: &Value, tool: &str, arguments: Value) -> 
 
 /// Makes a call that must succeed and returns its result.
 #[track_caller]
-fn works(server: &TestServer, session: &Value, tool: &str, arguments: Value) -> Value {
+pub(super) fn works(server: &TestServer, session: &Value, tool: &str, arguments: Value) -> Value {
     let answer = server.tool(session, tool, arguments);
     assert_eq!(answer["ok"], true, "{answer}");
     answer["result"].clone()
 }
 
-fn bytes(server: &TestServer, session: &Value, path: &str) -> Vec<u8> {
+pub(super) fn bytes(server: &TestServer, session: &Value, path: &str) -> Vec<u8> {
     let path = format!("/sessions/{}/files/{path}", session["id"].as_str().unwrap());
     server.client().bytes("GET", &path, &[], &[]).expect(200)
 }
 
 fn f1_path_rules_and_their_texts(files: Files) {
     let server = files.server();
-    let session = writer(&server, files);
+    let limits = json!({"preset": "wink"});
+    server.agent_type("w", json!({"enabled": true, "provider": files.provider(), "limits": limits}));
+    let session = server.session(json!({"agent_type": "w"}));
     let write = |path: &str| json!({"path": path, "content": "x"});
     for (given, meant) in
         [("//a///b", "a/b"), ("/c", "c"), ("/workspace/d/e", "d/e"), ("workspace/f", "workspace/f"), ("g/", "g")]
@@ -103,14 +105,17 @@ fn f4_edit_changes_one_word_and_no_other_byte(files: Files) {
     let (code, message) = fails(&server, &session, "edit", edit(false));
     assert_eq!(
         (code.as_str(), message.as_str()),
-        ("ambiguous", "old_string must match exactly once unless replace_all is true.")
+        ("ambiguous", "old_string must match exactly once unless replace_all is true. Path: twice")
     );
     assert_eq!(bytes(&server, &session, "twice"), b"one two one");
     assert_eq!(works(&server, &session, "edit", edit(true))["replacements"], 2);
     assert_eq!(bytes(&server, &session, "twice"), b"1 two 1");
     let (code, message) =
         fails(&server, &session, "edit", json!({"path": "twice", "old_string": "zzz", "new_string": "y"}));
-    assert_eq!((code.as_str(), message.as_str()), ("not_found", "old_string not found in the target file."));
+    assert_eq!(
+        (code.as_str(), message.as_str()),
+        ("not_found", "old_string not found in the target file. Path: twice")
+    );
 }
 
 fn f5_glob_is_gits(files: Files) {
@@ -204,13 +209,14 @@ fn f9_a_failing_tool_leaves_everything_as_it_was(files: Files) {
     let listing = || server.client().get(&format!("/sessions/{id}/files")).expect(200);
     // Only files that live in the journal have a tree hash.
     let hashed = matches!(files, Files::Memory);
+    let too_long = if hashed { 48_001 } else { 1_048_577 };
     let (before, files) = (workspace(), listing());
     assert_eq!(before["tree_hash"].is_string(), hashed);
     for (tool, arguments) in [
         ("write", json!({"path": "a", "content": "x"})),
         ("write", json!({"path": "new/deep/../x", "content": "x"})),
         ("write", json!({"path": "a/b", "content": "x"})),
-        ("write", json!({"path": "big", "content": "x".repeat(48_001)})),
+        ("write", json!({"path": "big", "content": "x".repeat(too_long)})),
         ("edit", json!({"path": "a", "old_string": "one", "new_string": "1"})),
         ("rm", json!({"path": "nothing"})),
         ("grep", json!({"pattern": "("})),

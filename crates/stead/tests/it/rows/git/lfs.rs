@@ -317,7 +317,10 @@ fn g5_credentials_stay_with_their_host() {
     other.require("bot", "another");
     repository(&mine, "shut", &[("a.bin", b"shut")]);
     let (code, message) = failed(&start(&server, context(&mine, "shut")));
-    assert!(code == "git_unauthorised" && message.contains("no credential is ever given"), "{code}: {message}");
+    assert!(
+        code == "git_unauthorised" && message.contains("Stead sends no credential to this host"),
+        "{code}: {message}"
+    );
     assert!(message.contains(&other.host()), "{message}");
     let audit = server.client().get("/audit?type=credential_used&limit=100").expect(200);
     assert!(audit["items"].as_array().unwrap().len() >= 4, "{audit}");

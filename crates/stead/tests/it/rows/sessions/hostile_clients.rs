@@ -92,10 +92,13 @@ fn settled(server: &TestServer) -> Vec<Value> {
 fn hanging_up_leaves_nothing_half_done() {
     let server = server();
     memory(&server);
-    for number in 0..60u64 {
+    let mut number = 0;
+    // A busy machine reads requests later, and then clients with more patience are needed.
+    while number < 60 || (number < 600 && sessions(&server).len() <= 20) {
         let body = r#"{"agent_type": "a"}"#;
         let patience = Duration::from_micros(number * 100);
         send_and_hang_up(&server, "POST", "/sessions", &format!("k{number}"), body, patience);
+        number += 1;
     }
     let all = settled(&server);
     assert!(all.len() > 20, "only {} sessions were made", all.len());

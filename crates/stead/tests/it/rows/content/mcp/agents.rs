@@ -67,6 +67,12 @@ impl Agent {
         self.ask("tools/call", json!({"name": name, "arguments": arguments}))["result"].clone()
     }
 
+    /// Ends the MCP session and returns the status.
+    pub(super) fn end(&self) -> u16 {
+        let headers = [("mcp-session-id", self.session.as_str()), ("mcp-protocol-version", "2025-06-18")];
+        self.client.send("DELETE", &self.path, &headers, None).status
+    }
+
     /// Collects the server's notifications from now on.
     pub(super) fn listen(&self) -> Notifications {
         let headers = [("mcp-session-id", self.session.as_str()), ("mcp-protocol-version", "2025-06-18")];
@@ -156,8 +162,12 @@ pub(super) struct Notifications {
 impl Notifications {
     /// Waits for the next notification and returns its method.
     pub(super) fn next(&self) -> String {
-        let message = self.messages.recv_timeout(PATIENCE).unwrap();
-        message["method"].as_str().unwrap().to_owned()
+        self.message()["method"].as_str().unwrap().to_owned()
+    }
+
+    /// Waits for the next notification.
+    pub(super) fn message(&self) -> Value {
+        self.messages.recv_timeout(PATIENCE).unwrap()
     }
 
     /// Returns the notifications received so far.

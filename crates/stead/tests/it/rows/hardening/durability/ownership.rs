@@ -73,7 +73,7 @@ fn serve_on(home: &Path, env: &[(&str, &str)]) -> Output {
 fn assert_refused(output: &Output) {
     let printed = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{printed}");
-    assert!(printed.contains("another Stead server works on this database"), "{printed}");
+    assert!(printed.contains("another Stead server uses this database"), "{printed}");
 }
 
 fn id_of(session: &Value) -> String {
@@ -279,6 +279,7 @@ fn append_behind(home: &Path, session: &str) {
             status: row.status,
             live: row.live,
             holds_workspace: row.holds_workspace,
+            resources: stead_core::admission::Resources::default(),
             agent_type: row.agent_type,
             project: row.project,
             due_at: row.due_at,
@@ -292,7 +293,9 @@ fn append_behind(home: &Path, session: &str) {
             events: [NewEvent { kind: event.kind().to_owned(), payload }].into(),
             head,
             audit: Vec::new(),
+            owner: None,
             admission: None,
+            terms: None,
             idempotency: None,
         };
         store.commit(commit).await.unwrap();

@@ -99,7 +99,7 @@ fn a_refused_rewind_is_no_difference_to_the_sessions_own_agent_type() {
     let at = |below: &str| format!("/sessions/{}{below}", id_of(&session));
     let refused = server.client().post(&at("/rewind"), json!({"to": 9999}));
     assert!(refused.status >= 400, "{}", refused.text);
-    assert_eq!(events(&server, id_of(&session), "ToolCallRefused").len(), 1);
+    assert_eq!(events(&server, id_of(&session), "RewindRefused").len(), 1);
     let report = server.client().get(&at("/replay/against?agent_type=a")).expect(200);
     assert_eq!(report["changed"], json!([]), "{report}");
     // Control: a type that enables fewer tools does differ.

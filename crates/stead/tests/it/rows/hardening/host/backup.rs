@@ -13,8 +13,8 @@ use crate::rows::boxes::{native, podman};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_stead");
 
-/// Mounted volumes of sessions. Spare volumes are ignored, because they may still be on their way
-/// out with their server.
+/// Mounted volumes of sessions. Spare volumes are ignored, because they may stay mounted for a
+/// moment after their server has ended.
 fn mounted(home: &Path) -> Vec<String> {
     removed_home::devices(home).into_iter().filter(|file| file.contains("/volumes/")).collect()
 }
@@ -26,7 +26,7 @@ fn stop(home: &Path, more: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// Packs a home like the operations guide and restores it.
+/// Packs a home with the commands of the operations guide and restores it.
 fn pack_and_restore(home: &Path) {
     let (above, name) = (home.parent().unwrap(), home.file_name().unwrap());
     let archive = above.join("backup.tar.gz");
@@ -90,7 +90,7 @@ fn stopping_a_copied_home_with_its_boxes_leaves_the_originals_alone() {
     let session = native::box_session(&server, json!({}));
     native::bash(&server, &session, "sleep 1000 > /dev/null 2>&1 & echo started");
     server.terminate();
-    // `cp` may fail on a socket; only the records matter here.
+    // The exit code is ignored, because `cp` may fail on a socket. Only the records matter here.
     Command::new("cp").arg("-a").args([&home, &copy]).output().unwrap();
     assert!(copy.join("identity.json").exists());
     assert_eq!(stop(&copy, &["--boxes"])["boxes_ended"], 0);

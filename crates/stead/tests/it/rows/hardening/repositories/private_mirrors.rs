@@ -29,7 +29,7 @@ fn assert_served(session: &Value) {
 #[track_caller]
 fn assert_locked_out(session: &Value) {
     let (code, message) = failed(session);
-    assert!(code == "git_unauthorised" || message.contains("does not let this server in"), "{code}: {message}");
+    assert!(code == "git_unauthorised" || message.contains("refused access"), "{code}: {message}");
 }
 
 #[test]

@@ -144,7 +144,11 @@ fn a_plan_tells_what_the_session_would_be() {
     assert_eq!(passed["provider"], "podman", "{fallback}");
     assert!(passed["reason"].as_str().unwrap().contains("cannot reach Podman"), "{fallback}");
     // The memory provider has no shell and enforces only the disk limit.
-    assert_eq!((&fallback["tools"], &fallback["limits"]["enforced"]), (&json!(["ls"]), &json!(["disk"])), "{fallback}");
+    assert_eq!(
+        (&fallback["tools"], &fallback["limits"]["enforced"]),
+        (&json!(["ls", "stat"]), &json!(["disk"])),
+        "{fallback}"
+    );
     assert_eq!(fallback["warnings"][0]["code"], "limit_not_enforced", "{fallback}");
 
     let degraded = plan("d");

@@ -81,8 +81,16 @@ const TABLES: &[Table] = &[
     },
     Table {
         name: "audit",
-        columns: &[("id", Number), ("at", Number), ("kind", Text), ("actor", Text), ("session", Text), ("body", Text)],
-        free: &["at", "kind", "actor", "session", "body"],
+        columns: &[
+            ("id", Number),
+            ("at", Number),
+            ("kind", Text),
+            ("actor", Text),
+            ("session", Text),
+            ("body", Text),
+            ("project", Text),
+        ],
+        free: &["at", "kind", "actor", "session", "body", "project"],
         insert: "INSERT INTO audit (at, kind, actor, session, body) SELECT at, kind, actor, session, body FROM audit WHERE {}",
     },
     Table {

@@ -1,0 +1,38 @@
+//! Tokens, roles and projects.
+
+mod isolation;
+mod tokens;
+
+use serde_json::{Value, json};
+
+use crate::client::Answer;
+use crate::harness::TestServer;
+
+/// Creates a project.
+async fn project(server: &TestServer, id: &str) {
+    let answer = server.put(&format!("/api/v1/projects/{id}"), json!({})).await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+}
+
+/// Creates a token and returns the answer with its text.
+async fn token(server: &TestServer, body: Value) -> Value {
+    let answer = server.post("/api/v1/tokens", body).await;
+    assert_eq!(answer.status, 201, "{answer:?}");
+    answer.json()
+}
+
+/// Creates a token of a role in a project and returns its text.
+async fn member(server: &TestServer, role: &str, project: &str) -> String {
+    let made = token(server, json!({"name": format!("{role}-{project}"), "role": role, "project": project})).await;
+    made["token"].as_str().unwrap().to_owned()
+}
+
+async fn ask(server: &TestServer, token: &str, method: &str, path: &str, body: Value) -> Answer {
+    let request = server.ask(method, path).token(Some(token));
+    let request = if body.is_null() { request } else { request.json(body) };
+    request.send().await
+}
+
+async fn get(server: &TestServer, token: &str, path: &str) -> Answer {
+    ask(server, token, "GET", path, Value::Null).await
+}
