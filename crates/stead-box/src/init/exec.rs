@@ -62,6 +62,8 @@ pub(super) struct Exec {
     /// Process of the command, if it differs from `child`.
     command: Option<Pid>,
     pub(super) status: Option<ExitStatus>,
+    /// True if the supervisor was killed before it reported the end of the command.
+    pub(super) supervisor_killed: bool,
     phase: Phase,
     started: Instant,
     deadline: Option<Instant>,
@@ -133,6 +135,7 @@ impl Exec {
             child: Some(spawned.child),
             command,
             status: None,
+            supervisor_killed: false,
             phase: Phase::Running,
             started,
             deadline: order.timeout_ms.map(|millis| started + Duration::from_millis(millis)),
@@ -173,9 +176,10 @@ impl Exec {
         self.read_report();
         if let ProcessTree::Supervised { supervisor, .. } = &mut self.tree {
             *supervisor = None;
-            if self.status.is_none() {
-                // The supervisor was killed before the command ended, so its orphans cannot be
-                // identified.
+            // A supervisor exits with 0 when it has no child left. The orphans of one that was
+            // killed cannot be identified.
+            if status.to_number() != 0 {
+                self.supervisor_killed = self.status.is_none();
                 super::process_tree::everything();
             }
         }

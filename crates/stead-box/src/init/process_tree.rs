@@ -79,7 +79,9 @@ impl ProcessTree {
                 // Continues a stopped supervisor, which must reap its children and exit.
                 let _ = kill_process(*supervisor, Signal::CONT);
             }
-            Self::Supervised { .. } => everything(),
+            Self::Supervised { supervisor: Some(_), .. } => everything(),
+            // A supervisor outlives every process of its exec.
+            Self::Supervised { supervisor: None, .. } => {}
         }
     }
 

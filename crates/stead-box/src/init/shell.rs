@@ -192,7 +192,8 @@ impl Shell {
         }
         if ending.is_none() && self.exec.status.is_some() {
             self.exec.drain();
-            self.state = None;
+            // The state of before the command stays if the shell did not end by itself.
+            self.state = self.state.take().filter(|_| self.exec.supervisor_killed);
             let code = self.exec.status.map(|status| status.code);
             return self.finish(memory_kills, code, None);
         }

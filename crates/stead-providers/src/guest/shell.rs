@@ -207,8 +207,12 @@ fn notice(result: &protocol::ShellResult) -> Option<String> {
             "The shell keeps the directory, variables and functions that it had before the command; its list of jobs is empty."
                 .to_owned(),
         ),
+        (true, true) => Some(
+            "A process of the box ended the shell; the next call continues with its last known directory, variables and functions."
+                .to_owned(),
+        ),
         (true, false) => Some("The shell has ended, and its state is lost; the next call starts a new one.".to_owned()),
-        _ => None,
+        (false, _) => None,
     };
     let left = left_notice(&result.left);
     let all: Vec<String> = [started, ended, left].into_iter().flatten().collect();

@@ -99,6 +99,19 @@ fn x2_a_timeout_ends_the_command_and_not_what_was_before(files: Files) {
     assert_eq!(says(&server, &session, "echo $kept"), "before\n");
 }
 
+fn x2_a_timeout_in_a_shell_ends_no_other_command(files: Files) {
+    let server = files.server();
+    let session = writer(&server, files);
+    let started = server.tool(&session, "bash", json!({"command": "sleep 316", "background": true}));
+    assert_eq!(started["ok"], true, "{started}");
+    says(&server, &session, "kept=before");
+    let late = call(&server, &session, json!({"command": "sleep 317", "timeout": 1}));
+    assert_eq!(late["timed_out"], true, "{late}");
+    let processes = says(&server, &session, "ps -eo args; echo $kept");
+    assert!(processes.contains("sleep 316") && !processes.contains("sleep 317"), "{processes}");
+    assert!(processes.ends_with("before\n"), "{processes}");
+}
+
 fn x2_a_timeout_in_a_restored_shell_keeps_the_state(files: Files) {
     let server = files.server();
     let session = writer(&server, files);
@@ -236,6 +249,10 @@ fn x1_a_shell_survives_hostile_commands(files: Files) {
         shell(&server, &session, command);
         assert_eq!(says(&server, &session, "wait; echo; echo $mine").lines().last(), Some("1"), "after {command}");
     }
+    // A command that ends the shell's parent, which in a container ends the shell too.
+    says(&server, &session, "mine=1");
+    call(&server, &session, json!({"command": "mine=2; kill -9 $PPID; sleep 318", "timeout": 3}));
+    assert_eq!(says(&server, &session, "echo $mine"), "1\n", "the state of before the command");
     // Commands that end the shell, or make it unusable until the timeout.
     for command in [
         "for fd in /proc/$$/fd/*; do eval \"exec ${fd##*/}>&-\"; done; exec 196>&- 197>&- 198>&- 199>&-",
@@ -277,6 +294,7 @@ on_boxes!(
     x1_a_shell_keeps_its_state_between_calls,
     x1_jobs_of_a_shell_stay_and_are_known,
     x2_a_timeout_ends_the_command_and_not_what_was_before,
+    x2_a_timeout_in_a_shell_ends_no_other_command,
     x2_a_timeout_in_a_restored_shell_keeps_the_state,
     x2_a_cancelled_command_keeps_the_state_and_has_another_exit_code,
     x1_a_shell_that_cannot_start_keeps_its_state,
