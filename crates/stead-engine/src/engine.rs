@@ -318,6 +318,11 @@ impl Engine {
         self.cell(session).map(|cell| cell.watch())
     }
 
+    /// Number of uses of the database since the server started.
+    pub fn database_accesses(&self) -> stead_store::Accesses {
+        self.0.store.accesses()
+    }
+
     pub(crate) fn connections(&self) -> &Connections {
         &self.0.connections
     }

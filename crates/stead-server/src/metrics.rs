@@ -55,6 +55,8 @@ fn describe() {
     describe_counter!("stead_pool_misses_total", "Sessions that found none.");
     describe_counter!("stead_pool_fills_total", "Boxes that were made to be kept ready.");
     describe_counter!("stead_pool_discarded_total", "Boxes that were ready and no longer wanted.");
+    describe_counter!("stead_database_reads_total", "Reads of the database.");
+    describe_counter!("stead_database_writes_total", "Operations that may write to the database.");
     describe_gauge!("stead_sessions", "Sessions, by status.");
     describe_gauge!("stead_event_streams", "Event streams that are open.");
     describe_gauge!("stead_connections", "Connections that are open.");

@@ -23,6 +23,7 @@ mod store;
 mod tables;
 
 pub use blobs::{BlobError, BlobState, Blobs, OpenBlob, StoredBlob, Upload};
+pub use database::backend::Accesses;
 pub use database::fence::Standing;
 pub use database::ownership::Ownership;
 pub use database::{Database, InvalidDatabase};

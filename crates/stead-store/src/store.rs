@@ -17,7 +17,7 @@ use crate::blobs::references::{self, Age, Cause, Holder, References, Referring};
 use crate::blobs::uploads::{self, ForgetUploads, RecordUpload};
 use crate::blobs::{BlobError, Blobs, StoredBlob, Upload};
 use crate::database::Database;
-use crate::database::backend::Backend;
+use crate::database::backend::{Accesses, Backend};
 use crate::database::fence::Standing;
 use crate::database::open;
 use crate::database::operation::Operation;
@@ -350,6 +350,11 @@ impl Store {
     /// answer.
     pub async fn setting_or_insert(&self, key: &str, value: &str) -> Result<String, StoreError> {
         self.backend.write(SettingOrInsert { key: key.to_owned(), value: value.to_owned() }).await
+    }
+
+    /// Number of uses of the database since it was opened.
+    pub fn accesses(&self) -> Accesses {
+        self.backend.accesses()
     }
 
     /// Checks that the database answers.

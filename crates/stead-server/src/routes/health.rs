@@ -40,6 +40,9 @@ pub(crate) async fn metrics(State(app): State<App>, _: Query<Nothing>) -> Result
     for (status, count) in ops::session_counts(&app.engine).await? {
         ::metrics::gauge!("stead_sessions", "status" => status.as_str()).set(count as f64);
     }
+    let accesses = app.engine.database_accesses();
+    ::metrics::counter!("stead_database_reads_total").absolute(accesses.reads);
+    ::metrics::counter!("stead_database_writes_total").absolute(accesses.writes);
     for entry in ops::pool(&app.engine) {
         let gauges = [("stead_pool_target", entry.target), ("stead_pool_ready", entry.ready)];
         for (name, value) in gauges {

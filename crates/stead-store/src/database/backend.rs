@@ -6,6 +6,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use sqlx::pool::PoolConnection;
 use sqlx::{Connection as _, PgConnection, PgPool, Postgres, Row as _, Sqlite, SqlitePool};
@@ -28,6 +29,19 @@ pub(crate) const WRITE_LOCK: i64 = 126_943_754_281_987;
 pub(crate) struct Backend {
     pub(crate) connections: Connections,
     pub(crate) fence: Arc<Fence>,
+    /// Number of reads.
+    reads: Arc<AtomicU64>,
+    /// Number of write operations.
+    writes: AtomicU64,
+}
+
+/// Number of uses of the database since it was opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Accesses {
+    /// Reads outside of a write.
+    pub reads: u64,
+    /// Operations that may write.
+    pub writes: u64,
 }
 
 #[derive(Debug)]
@@ -37,31 +51,48 @@ pub(crate) enum Connections {
 }
 
 /// A connection from a pool.
-pub(crate) enum Reader {
+pub(crate) struct Reader {
+    connection: Pooled,
+    reads: Arc<AtomicU64>,
+}
+
+enum Pooled {
     Sqlite(PoolConnection<Sqlite>),
     Postgres(PoolConnection<Postgres>),
 }
 
 impl Reader {
+    /// Returns the connection for one read.
     pub(crate) fn conn(&mut self) -> Conn<'_> {
-        match self {
-            Self::Sqlite(connection) => Conn::Sqlite(connection),
-            Self::Postgres(connection) => Conn::Postgres(connection),
+        self.reads.fetch_add(1, Ordering::Relaxed);
+        match &mut self.connection {
+            Pooled::Sqlite(connection) => Conn::Sqlite(connection),
+            Pooled::Postgres(connection) => Conn::Postgres(connection),
         }
     }
 }
 
 impl Backend {
+    pub(crate) fn new(connections: Connections, fence: Arc<Fence>) -> Self {
+        Self { connections, fence, reads: Arc::default(), writes: AtomicU64::new(0) }
+    }
+
+    pub(crate) fn accesses(&self) -> Accesses {
+        Accesses { reads: self.reads.load(Ordering::Relaxed), writes: self.writes.load(Ordering::Relaxed) }
+    }
+
     pub(crate) async fn reader(&self) -> Result<Reader, StoreError> {
-        match &self.connections {
-            Connections::Sqlite { readers, .. } => readers.acquire().await.map(Reader::Sqlite),
-            Connections::Postgres(pool) => pool.acquire().await.map(Reader::Postgres),
-        }
-        .map_err(|error| StoreError::from_driver("get a connection", error))
+        let acquired = match &self.connections {
+            Connections::Sqlite { readers, .. } => readers.acquire().await.map(Pooled::Sqlite),
+            Connections::Postgres(pool) => pool.acquire().await.map(Pooled::Postgres),
+        };
+        let connection = acquired.map_err(|error| StoreError::from_driver("get a connection", error))?;
+        Ok(Reader { connection, reads: Arc::clone(&self.reads) })
     }
 
     pub(crate) async fn write<O: Operation>(&self, operation: O) -> Result<O::Output, O::Error> {
         self.fence.check()?;
+        self.writes.fetch_add(1, Ordering::Relaxed);
         let pool = match &self.connections {
             Connections::Sqlite { writer, .. } => return writer.write(operation).await,
             Connections::Postgres(pool) => pool,

@@ -90,7 +90,7 @@ fn sqlite_backend(
 ) -> Backend {
     let fence = Arc::new(Fence::new());
     let writer = Writer::start(connection, options, Arc::clone(&fence));
-    Backend { connections: Connections::Sqlite { path: path.to_owned(), readers, writer }, fence }
+    Backend::new(Connections::Sqlite { path: path.to_owned(), readers, writer }, fence)
 }
 
 /// Creates the file with a private mode (`-wal` and `-shm` inherit it) and returns a lock on its
@@ -135,7 +135,7 @@ async fn postgres(database: &Database, url: &str) -> Result<Backend, OpenError> 
             })
         })
         .connect_lazy_with(options);
-    Ok(Backend { connections: Connections::Postgres(pool), fence: Arc::new(Fence::new()) })
+    Ok(Backend::new(Connections::Postgres(pool), Arc::new(Fence::new())))
 }
 
 async fn migrate<C: Migrate>(database: &Database, schema: &Migrator, connection: &mut C) -> Result<(), OpenError> {

@@ -247,6 +247,41 @@ async fn t2_no_token_reaches_another_project_by_any_route() {
     assert_eq!(everything(&server, &theirs).await, before, "something of alpha has changed");
 }
 
+/// Number of reads and writes of the database that a request needs. Background work of the server
+/// can add to a measurement, so the smallest of several counts.
+async fn accesses(server: &TestServer, token: Option<&str>, path: &str) -> (u64, u64) {
+    let mut fewest = (u64::MAX, u64::MAX);
+    for _ in 0..5 {
+        let before = server.engine.database_accesses();
+        let answer = send(server, token, "GET", path, None).await;
+        assert!(answer.status >= 400, "{path}: {answer:?}");
+        let after = server.engine.database_accesses();
+        fewest = fewest.min((after.reads - before.reads, after.writes - before.writes));
+    }
+    fewest
+}
+
+#[tokio::test]
+async fn t2_a_foreign_thing_costs_as_many_queries_as_a_missing_one() {
+    let server = TestServer::start().await;
+    let (theirs, nothing) = (victim(&server).await, Names::nothing());
+    project(&server, "beta").await;
+    let stranger = member(&server, "owner", "beta").await;
+    let mut compared = 0;
+    for (method, path, _) in requests() {
+        // Routes whose answer needs an image store, and routes without a thing of a project.
+        let other = ["/api/v1/images", "/api/v1/schemas"].iter().any(|prefix| path.starts_with(prefix));
+        if method != "GET" || !path.contains('{') || other {
+            continue;
+        }
+        let foreign = accesses(&server, Some(&stranger), &theirs.fill(&path)).await;
+        let missing = accesses(&server, Some(&stranger), &nothing.fill(&path)).await;
+        assert_eq!(foreign, missing, "reads and writes of {path}");
+        compared += 1;
+    }
+    assert!(compared > 20, "{compared}");
+}
+
 #[tokio::test]
 async fn t2_the_owner_reaches_what_strangers_do_not() {
     // The control of the test above: the same things are there for a token of the project.
