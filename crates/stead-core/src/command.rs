@@ -235,6 +235,8 @@ pub enum Outcome {
         kind: String,
         username: Option<String>,
         purpose: String,
+        /// The project that owns it; `None` for the platform's.
+        project: Option<Name>,
     },
     Began {
         checkpoint: Option<Checkpoint>,

@@ -265,8 +265,8 @@ pub fn conclude(state: &State, outcome: Outcome) -> Vec<Event> {
         Outcome::RepositoryResolved(_) if workspace.resolved.is_some() => Vec::new(),
         Outcome::RepositoryResolved(resolved) => vec![Event::RepositoryResolved(resolved)],
         Outcome::BranchPushed(pushed) => vec![Event::BranchPushed(pushed)],
-        Outcome::CredentialUsed { host, kind, username, purpose } => {
-            vec![Event::CredentialUsed { host, kind, username, purpose }]
+        Outcome::CredentialUsed { host, kind, username, purpose, project } => {
+            vec![Event::CredentialUsed { host, kind, username, purpose, project }]
         }
         Outcome::ExecEnded { exec, outcome } => exec::ended(session, exec, outcome),
         Outcome::Began { checkpoint, warnings } => ready::ready(session, workspace, spec, checkpoint, &warnings),

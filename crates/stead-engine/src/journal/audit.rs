@@ -50,8 +50,9 @@ pub(crate) fn entries(session: SessionId, event: &Event, at: Timestamp) -> Vec<A
             let body = json!({"mode": applied.mode, "point": applied.point, "snapshot": applied.snapshot, "replaced": applied.replaced});
             vec![entry(AuditKind::ContentApplied, &Actor::System, body)]
         }
-        Event::CredentialUsed { host, kind, username, purpose } => {
-            let body = json!({"host": host, "kind": kind, "username": username, "purpose": purpose});
+        Event::CredentialUsed { host, kind, username, purpose, project } => {
+            let body =
+                json!({"host": host, "kind": kind, "username": username, "purpose": purpose, "project": project});
             vec![entry(AuditKind::CredentialUsed, &Actor::System, body)]
         }
         Event::BranchPushed(pushed) => vec![entry(AuditKind::BranchPushed, &Actor::System, json!(pushed))],
