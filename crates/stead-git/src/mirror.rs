@@ -1,5 +1,5 @@
-//! One bare mirror per repository, written by the server alone. A project with its own credential for
-//! a repository has its own mirror of it.
+//! One bare mirror per repository, written by the server alone. A project with its own credential
+//! for a repository has its own mirror of it.
 //!
 //! Concurrent requests for one repository wait for the first one and use its result. A file lock
 //! excludes other processes that share the home. The server asks the remote for the commit of a

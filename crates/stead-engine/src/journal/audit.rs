@@ -144,8 +144,8 @@ fn of_project(kind: AuditKind, actor: &Actor, project: &str, at: Timestamp) -> A
     without_session(kind, actor, &json!({"project": project}), at)
 }
 
-/// The record of an image that was imported or removed. Its name may contain a `/`, so the project is
-/// given.
+/// The record of an image that was imported or removed. Its name may contain a `/`, so the project
+/// comes from the record.
 pub(crate) fn image_change(actor: &Actor, image: &ImageRecord, after: &Value, at: Timestamp) -> AuditEntry {
     let mut body = json!({"what": "image", "id": image.name, "after": after});
     if let Some(project) = &image.project {

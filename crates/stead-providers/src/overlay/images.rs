@@ -1,8 +1,8 @@
 //! Images imported from files: names for root directories in the layer store.
 //!
 //! A name is a small file that refers to a layer. The name holds the layer, and so does every box
-//! made from it. A name belongs to a project or to the platform, and is unique there. Layers belong
-//! to nobody: two projects that import the same bytes share one.
+//! made from it. A name belongs to a project or to the platform, and is unique there. Layers have
+//! no owner: two projects that import the same bytes share one.
 //!
 //! Invariants:
 //! * A name is written after its layer is complete and held.
@@ -230,8 +230,8 @@ impl Images {
         self.records().is_ok_and(|records| records.iter().any(|record| record.digest == *digest))
     }
 
-    /// Resolves a tenant's reference, `name` or `name@digest`; `None` if no image that the tenant can
-    /// use has that name.
+    /// Resolves a tenant's reference, `name` or `name@digest`; `None` if no image that the tenant
+    /// can use has that name.
     pub(crate) fn look(&self, tenant: &Tenant, reference: &str) -> Result<Option<HeldImage>, ProviderError> {
         let (name, pinned) = match reference.split_once('@') {
             Some((name, digest)) => (name, Some(digest)),
@@ -247,9 +247,8 @@ impl Images {
         Ok(Some(HeldImage { reference: reference.to_owned(), digest, layer, env }))
     }
 
-    /// Finds the image with this digest, whatever the reference means now and whoever has a name
-    /// for it; `None` if this server does not have it. The digest is that of a clone's source, never
-    /// one that a client names.
+    /// Finds the image with this digest under any tenant's name, or without one. `None` if this
+    /// server does not have it. The digest is that of a clone's source, never one from a client.
     pub(crate) fn look_pinned(&self, reference: &str, digest: &str) -> Result<Option<HeldImage>, ProviderError> {
         let Ok(digest) = digest.parse::<ContentHash>() else { return Ok(None) };
         let (key, reference) = (key_of(&digest), reference.to_owned());

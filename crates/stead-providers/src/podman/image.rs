@@ -42,8 +42,8 @@ pub(super) async fn find(client: &Client, reference: &str) -> Result<Image, Prov
     look_own(client, reference).await?.ok_or_else(absent)
 }
 
-/// Finds an image that is not the copy of an imported one. A copy may belong to another project, and
-/// Podman also finds it by the first digits of its id.
+/// Finds an image that is not the copy of an imported one. A copy may belong to another project,
+/// and Podman also finds it by the first digits of its id.
 pub(super) async fn look_own(client: &Client, reference: &str) -> Result<Option<Image>, ProviderError> {
     let Some(body) = inspect(client, reference).await? else { return Ok(None) };
     let tags = body.get("RepoTags").and_then(Value::as_array);

@@ -1,5 +1,5 @@
-//! `/images`: named root directories for boxes, imported from archives. They belong to a project or to
-//! the platform.
+//! `/images`: named root directories for boxes, imported from archives. They belong to a project or
+//! to the platform.
 
 use axum::Json as Answer;
 use axum::extract::State;

@@ -29,8 +29,8 @@ async fn off_thread<T: Send + 'static>(
     Ok(tokio::task::spawn_blocking(work).await.map_err(|_| OpError::ShuttingDown)??)
 }
 
-/// Imports an archive under a name of a tenant: a tar of a root directory, or an OCI archive. All of
-/// it is imported, or nothing changes.
+/// Imports an archive under a name of a tenant: a tar of a root directory, or an OCI archive. All
+/// of it is imported, or nothing changes.
 #[boxed]
 pub async fn import_image(
     engine: &Engine,

@@ -1,5 +1,5 @@
-//! Credentials of a project: its sessions use them, and no session of another project gets what they
-//! fetched.
+//! Credentials of a project: its sessions use them, and no session of another project gets what
+//! they fetched.
 
 use serde_json::{Value, json};
 use stead_testkit::{Client, GitServer, TestServer, until};
