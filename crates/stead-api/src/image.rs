@@ -1,8 +1,8 @@
 //! Imported images.
 
 use serde::{Deserialize, Serialize};
-use stead_core::Timestamp;
 use stead_core::image::ImageName;
+use stead_core::{Name, Timestamp};
 use utoipa::ToSchema;
 
 use crate::schema;
@@ -13,6 +13,10 @@ pub struct Image {
     /// Name of the image.
     #[schema(value_type = schema::ImageName)]
     pub name: ImageName,
+    /// Project that the image belongs to; `null` for the platform.
+    #[serde(default)]
+    #[schema(value_type = Option<schema::Name>, required = true)]
+    pub project: Option<Name>,
     /// Digest of the manifest for an OCI image, or hash of the archive's bytes for any other
     /// archive.
     #[schema(value_type = schema::Digest)]

@@ -16,6 +16,7 @@ use crate::decide::{NewDigest, SessionUpdate};
 use crate::env::Env;
 use crate::event::{Answer, CloseReason, Failure, FileEffect, FileOperation, StepReport};
 use crate::exec::{ExecOrder, ExecOutput, Exit};
+use crate::identity::Tenant;
 use crate::pause::PauseMode;
 use crate::plan::Action;
 use crate::resolved_commit::{PushedBranch, ResolvedCommit};
@@ -176,6 +177,8 @@ pub struct CreateOrder {
     pub image_roots: Vec<String>,
     /// The digest of the image to use, even if its name refers to another image by now.
     pub image_digest: Option<String>,
+    /// The tenant whose images `base_image` may name, besides the platform's.
+    pub image_tenant: Tenant,
 }
 
 /// The outcome of an effect, or a finding after a restart.
@@ -235,6 +238,8 @@ pub enum Outcome {
         kind: String,
         username: Option<String>,
         purpose: String,
+        /// The project that owns it; `None` for the platform's.
+        project: Option<Name>,
     },
     Began {
         checkpoint: Option<Checkpoint>,

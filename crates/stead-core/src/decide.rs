@@ -20,7 +20,7 @@ use crate::content;
 use crate::content::decide::ContentCommand;
 use crate::content::event::BoundCallInterrupted;
 use crate::event::{CloseReason, Event, Failure};
-use crate::identity::Actor;
+use crate::identity::{Actor, Tenant};
 use crate::rejection::Rejection;
 use crate::session::warning::{Warning, WarningCode};
 use crate::session::{Session, State, Status, Workspace, WorkspaceStatus};
@@ -124,6 +124,7 @@ fn provision(session: &Session) -> Result<Step, Rejection> {
         base_image: spec.base_image.clone(),
         image_roots: spec.image_roots.clone(),
         image_digest: spec.image_digest.clone(),
+        image_tenant: Tenant::of(session.spec.project.as_ref()),
     };
     Ok(Step { events: vec![started], effect: Some(Effect::CreateWorkspace { provider, order: Box::new(order) }) })
 }
@@ -265,8 +266,8 @@ pub fn conclude(state: &State, outcome: Outcome) -> Vec<Event> {
         Outcome::RepositoryResolved(_) if workspace.resolved.is_some() => Vec::new(),
         Outcome::RepositoryResolved(resolved) => vec![Event::RepositoryResolved(resolved)],
         Outcome::BranchPushed(pushed) => vec![Event::BranchPushed(pushed)],
-        Outcome::CredentialUsed { host, kind, username, purpose } => {
-            vec![Event::CredentialUsed { host, kind, username, purpose }]
+        Outcome::CredentialUsed { host, kind, username, purpose, project } => {
+            vec![Event::CredentialUsed { host, kind, username, purpose, project }]
         }
         Outcome::ExecEnded { exec, outcome } => exec::ended(session, exec, outcome),
         Outcome::Began { checkpoint, warnings } => ready::ready(session, workspace, spec, checkpoint, &warnings),

@@ -97,6 +97,9 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         username: Option<String>,
         purpose: String,
+        /// The project that the credential belongs to. Absent for the platform's.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        project: Option<Name>,
     },
     ProvisionFailed {
         attempt: u64,

@@ -43,6 +43,7 @@ pub(crate) use registry::agent_type::all_agent_types;
 pub use registry::agent_type::{agent_type, agent_types, create_agent_type, delete_agent_type, set_workspace_config};
 pub use registry::document::Page;
 pub use registry::image::{image, images, import_image, remove_image};
+pub(crate) use registry::image::{images_of, remove_images_of};
 pub(crate) use registry::platform::PLATFORM;
 pub use registry::platform::{platform, set_platform};
 pub use registry::pool::pool;

@@ -9,6 +9,7 @@ use std::collections::HashSet;
 use stead_core::capability::FileStorage;
 use stead_core::command::CreateOrder;
 use stead_core::event::Failure;
+use stead_core::identity::Tenant;
 use stead_core::session::{Session, WorkspaceStatus};
 use stead_core::{Outcome, Resource, SessionId, WorkspaceId};
 use stead_providers::{AdoptOrder, ProviderError};
@@ -180,6 +181,7 @@ async fn adopt(engine: &Engine, session: &Session) -> Result<std::sync::Arc<dyn 
         base_image: spec.base_image.clone(),
         image_roots: spec.image_roots.clone(),
         image_digest: spec.image_digest.clone(),
+        image_tenant: Tenant::of(session.spec.project.as_ref()),
     };
     provider.adopt(&AdoptOrder { create, history }).await.map_err(Failed::Provider)
 }

@@ -128,7 +128,7 @@ impl Mirrors {
         if !is_commit(commit) {
             return Err(bad("it names no commit"));
         }
-        let mirror = self.mirror_path(&source.url);
+        let mirror = self.mirror_path(&source.tenant, &source.url);
         let quarantine = tempfile::Builder::new()
             .prefix("quarantine")
             .tempdir_in(self.directory())
@@ -169,7 +169,7 @@ impl Mirrors {
     ) -> Result<String, GitError> {
         self.may_push_to(source)?;
         let mut lock = self.lock(&accepted.mirror).await?;
-        let remote = Remote::find(self.settings(), self.directory(), &source.url, &source.gate).await?;
+        let remote = Remote::find(self.settings(), self.directory(), source).await?;
         let force = if order.force { "+" } else { "" };
         let refspec = format!("{force}{}:refs/heads/{}", accepted.commit, order.branch);
         let absent = format!("--force-with-lease=refs/heads/{}:", order.branch);

@@ -1,4 +1,5 @@
-//! One bare mirror per repository, written by the server alone.
+//! One bare mirror per repository, written by the server alone. A project with its own credential
+//! for a repository has its own mirror of it.
 //!
 //! Concurrent requests for one repository wait for the first one and use its result. A file lock
 //! excludes other processes that share the home. The server asks the remote for the commit of a
@@ -21,7 +22,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
-use stead_core::remote::{Address, GitGate, Host};
+use stead_core::identity::Tenant;
+use stead_core::remote::{Address, GitGate};
 use stead_core::repository::{GitRef, RepositoryUrl};
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 
@@ -32,7 +34,7 @@ use crate::git_messages::Cause;
 use crate::local::Snapshot;
 use crate::mirror::maintenance::clear_left;
 use crate::mirror::remote_cache::RemoteCache;
-use crate::remote::credential::{Credential, Identity};
+use crate::remote::credential::{self, Credential, Identity};
 use crate::remote::packet_trace::PacketTrace;
 use crate::remote::refs::Target;
 use crate::remote::{Purpose, Remote, Watch};
@@ -88,45 +90,15 @@ impl Settings {
         }
     }
 
-    pub(crate) fn password_for(&self, scheme: &str, host: &Host) -> Option<Credential> {
-        let usual = if scheme == "http" { 80 } else { 443 };
-        let matches = |credential: &&Credential| match credential {
-            Credential::Password { over_http, .. } => {
-                (scheme == "https" || *over_http) && is_host(credential.host(), host, usual)
-            }
-            Credential::Key { .. } => false,
-        };
-        self.credentials.iter().find(matches).cloned()
-    }
-
     /// Identifies the current credential for a repository.
-    pub(crate) fn identity(&self, address: &Address) -> Result<Identity, GitError> {
+    pub(crate) fn identity(&self, tenant: &Tenant, address: &Address) -> Result<Identity, GitError> {
         let Some(host) = address.host() else { return Identity::of("this machine", None) };
-        Identity::of(&host.to_string(), self.credential_for(address).as_ref())
+        Identity::of(&host.to_string(), self.credential_for(tenant, address))
     }
 
-    pub(crate) fn credential_for(&self, address: &Address) -> Option<Credential> {
-        match address {
-            Address::Http { scheme, host } => self.password_for(scheme, host),
-            Address::Ssh { host, .. } => self.key_for(host),
-            Address::Local { .. } => None,
-        }
+    pub(crate) fn credential_for(&self, tenant: &Tenant, address: &Address) -> Option<&Credential> {
+        credential::choose(&self.credentials, tenant, address)
     }
-
-    fn key_for(&self, host: &Host) -> Option<Credential> {
-        let matches = |credential: &&Credential| {
-            matches!(credential, Credential::Key { .. }) && is_host(credential.host(), host, 22)
-        };
-        self.credentials.iter().find(matches).cloned()
-    }
-}
-
-/// A credential without a port is valid for the default port only.
-fn is_host(credential: &str, host: &Host, usual: u16) -> bool {
-    let credential = credential.to_ascii_lowercase();
-    let port = host.port.unwrap_or(usual);
-    let with_port = Host { name: host.name.clone(), port: Some(port) }.to_string();
-    credential == with_port || (port == usual && credential == host.name)
 }
 
 /// A repository, and the part of it that is wanted.
@@ -138,6 +110,8 @@ pub struct Source {
     pub pull_request: Option<u64>,
     pub depth: Option<u64>,
     pub gate: GitGate,
+    /// The tenant whose credentials may be used, besides the platform's.
+    pub tenant: Tenant,
 }
 
 /// A commit that a mirror has with all its objects.
@@ -239,10 +213,20 @@ impl Mirrors {
     }
 
     /// Path of a repository's mirror, the same with and without a final `/` or `.git` in the URL.
-    pub(crate) fn mirror_path(&self, url: &RepositoryUrl) -> PathBuf {
+    ///
+    /// A project with its own credential for the repository has a mirror of its own: the host may
+    /// show it other commits than it shows to others. All other tenants share one mirror, because
+    /// they use the platform's credential or none.
+    pub(crate) fn mirror_path(&self, tenant: &Tenant, url: &RepositoryUrl) -> PathBuf {
         let text = url.as_str().trim_end_matches('/');
         let text = text.strip_suffix(".git").unwrap_or(text);
-        let hash = blake3::hash(text.as_bytes()).to_hex();
+        let credential = Address::of(url).and_then(|address| self.settings().credential_for(tenant, &address));
+        // A URL contains no control character, so the two forms never meet.
+        let hashed = match credential.map(|credential| &credential.owner) {
+            Some(Tenant::Project(project)) => format!("{project}\n{text}"),
+            Some(Tenant::Platform) | None => text.to_owned(),
+        };
+        let hash = blake3::hash(hashed.as_bytes()).to_hex();
         self.directory().join(format!("{}.git", &hash[..32]))
     }
 
@@ -312,7 +296,7 @@ impl Mirrors {
         wanted: Depth,
         watch: &dyn Watch,
     ) -> Result<Depth, GitError> {
-        let remote = Remote::find(self.settings(), self.directory(), &source.url, &source.gate).await?;
+        let remote = Remote::find(self.settings(), self.directory(), source).await?;
         let reached = fs::read_to_string(mirror.join("depth")).ok().and_then(|text| Depth::read(&text));
         let depth = reached.map_or(wanted, |reached| reached.max(wanted));
         let tip = target.branch.as_ref().map(|branch| mirror.join("refs/heads").join(branch));

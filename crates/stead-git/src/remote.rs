@@ -10,16 +10,16 @@ use std::path::Path;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use stead_core::identity::Tenant;
 use stead_core::remote::{Address, GitGate, Host, is_public};
-use stead_core::repository::RepositoryUrl;
 
 use crate::blocking::blocking;
 use crate::command::{Git, GitFailure, reason};
 use crate::error::GitError;
 use crate::git_messages::{Cause, cause_of};
 use crate::local::{LocalRepository, Snapshot};
-use crate::mirror::Settings;
-use crate::remote::credential::{Credential, Lender, Password};
+use crate::mirror::{Settings, Source};
+use crate::remote::credential::{Credential, Lender, Login, Password};
 use crate::remote::progress::{Progress, ProgressParser};
 
 /// The purpose of a connection.
@@ -32,6 +32,8 @@ pub enum Purpose {
 /// A credential that is about to be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Loan {
+    /// The project that owns the credential, or the platform.
+    pub owner: Tenant,
     pub host: String,
     /// `password` or `ssh_key`.
     pub kind: &'static str,
@@ -73,12 +75,8 @@ pub(crate) struct Remote<'a> {
 impl<'a> Remote<'a> {
     /// Checks the URL, resolves its host name once and checks the addresses. Git then connects to
     /// the address that was checked. For a repository on this machine git reads a snapshot.
-    pub(crate) async fn find(
-        settings: &'a Settings,
-        directory: &'a Path,
-        url: &RepositoryUrl,
-        gate: &GitGate,
-    ) -> Result<Self, GitError> {
+    pub(crate) async fn find(settings: &'a Settings, directory: &'a Path, source: &Source) -> Result<Self, GitError> {
+        let Source { url, gate, .. } = source;
         let address = gate.judge(url)?;
         if let Address::Local { path } = &address {
             let (path, roots, below, most) =
@@ -103,7 +101,7 @@ impl<'a> Remote<'a> {
             return Err(GitError::NotFound { reason: "the URL names no host".to_owned() });
         };
         let pinned = resolve(&host, address.usual_port(), gate).await?;
-        let credential = settings.credential_for(&address);
+        let credential = settings.credential_for(&source.tenant, &address).cloned();
         let protocol = if let Address::Http { scheme, .. } = &address { *scheme } else { "ssh" };
         Ok(Self {
             settings,
@@ -116,6 +114,10 @@ impl<'a> Remote<'a> {
             address,
             _snapshot: None,
         })
+    }
+
+    fn login(&self) -> Option<&Login> {
+        self.credential.as_ref().map(|credential| &credential.login)
     }
 
     pub(crate) fn url(&self) -> &str {
@@ -174,8 +176,7 @@ impl<'a> Remote<'a> {
         git = self.pin(git);
         let mut parser = ProgressParser::new(|progress| watch.progress(progress));
         let result = git.run(limit, |bytes| parser.push(bytes)).await;
-        let offered =
-            lender.as_ref().is_some_and(Lender::was_asked) || matches!(self.credential, Some(Credential::Key { .. }));
+        let offered = lender.as_ref().is_some_and(Lender::was_asked) || matches!(self.login(), Some(Login::Key { .. }));
         result.map_err(|failure| match failure {
             GitFailure::Failed { messages } => {
                 let messages = password.as_ref().map_or(messages.clone(), |password| password.blot(&messages));
@@ -189,15 +190,15 @@ impl<'a> Remote<'a> {
     /// Makes the credential available to the next git, after its use is recorded.
     async fn lend(&self, purpose: Purpose, watch: &dyn Watch) -> Result<(Option<Password>, Option<Lender>), GitError> {
         let Some(credential) = &self.credential else { return Ok((None, None)) };
-        let host = self.host.clone();
-        let loan = match credential {
-            Credential::Password { username, .. } => {
-                Loan { host, kind: "password", username: Some(username.clone()), purpose }
+        let (owner, host) = (credential.owner.clone(), self.host.clone());
+        let loan = match &credential.login {
+            Login::Password { username, .. } => {
+                Loan { owner, host, kind: "password", username: Some(username.clone()), purpose }
             }
-            Credential::Key { .. } => Loan { host, kind: "ssh_key", username: None, purpose },
+            Login::Key { .. } => Loan { owner, host, kind: "ssh_key", username: None, purpose },
         };
         watch.lending(&loan).await.map_err(|error| GitError::Unrecorded { reason: error.to_string() })?;
-        let Credential::Password { username, secret, .. } = credential else { return Ok((None, None)) };
+        let Login::Password { username, secret, .. } = &credential.login else { return Ok((None, None)) };
         let password = Password::open(&self.host, username, secret)?;
         let lender = Lender::open(self.directory, self.protocol, &self.host, &password)?;
         Ok((Some(password), Some(lender)))
@@ -238,8 +239,8 @@ impl<'a> Remote<'a> {
             format!("ConnectTimeout={connect}"),
             "ServerAliveInterval=15".to_owned(),
         ];
-        match &self.credential {
-            Some(Credential::Key { key_file, .. }) => {
+        match self.login() {
+            Some(Login::Key { key_file }) => {
                 options.push(format!("IdentityFile={}", option_value(&key_file.display().to_string())));
             }
             _ => options.push("IdentityFile=none".to_owned()),

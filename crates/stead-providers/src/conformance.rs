@@ -15,6 +15,7 @@ use stead_core::command::CreateOrder;
 use stead_core::command::FileAccess;
 use stead_core::config::{CallLimits, ResourceLimits};
 use stead_core::env::Env;
+use stead_core::identity::Tenant;
 use stead_core::plan::Action;
 use stead_core::request::TaskContext;
 use stead_core::tool::ToolName;
@@ -77,6 +78,7 @@ impl Suite<'_> {
             base_image: None,
             image_roots: Vec::new(),
             image_digest: None,
+            image_tenant: Tenant::Platform,
         }
     }
 

@@ -412,7 +412,7 @@ impl Provider for PodmanProvider {
 impl WarmBoxes for PodmanProvider {
     async fn shape(&self, order: &CreateOrder) -> Result<String, ProviderError> {
         let reference = self.reference(order)?;
-        let image = match self.images.look(reference)? {
+        let image = match self.images.look(&order.image_tenant, reference)? {
             Some(imported) => imported.digest.to_string(),
             None => image::find(&self.podman.client, reference).await?.id,
         };
@@ -469,8 +469,8 @@ impl ImageCache for PodmanProvider {
                 (there, image::pinned(reference, digest))
             }
             None => {
-                let there = self.images.look(reference)?.is_some()
-                    || image::look(&self.podman.client, reference).await?.is_some();
+                let there = self.images.look(&order.image_tenant, reference)?.is_some()
+                    || image::look_own(&self.podman.client, reference).await?.is_some();
                 (there, reference.to_owned())
             }
         };

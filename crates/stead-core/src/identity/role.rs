@@ -17,7 +17,7 @@ words!(
         /// A developer who also manages the settings and tokens of the project and reads its audit
         /// log.
         Owner = "owner",
-        /// Sessions, agent types and content of a project.
+        /// Sessions, agent types, content and images of a project.
         Developer = "developer",
         /// Reads a project, changes nothing.
         Viewer = "viewer",
@@ -47,6 +47,7 @@ impl Role {
                     | P::SessionsManage
                     | P::AgentTypesWrite
                     | P::ContentWrite
+                    | P::ImagesWrite
                     | P::BlobsRead
                     | P::BlobsWrite
             );

@@ -1,4 +1,5 @@
-//! The owner of agent types, content and blobs: a project, or the platform.
+//! The owner of agent types, content, images, git credentials and blobs: a project, or the
+//! platform.
 
 use crate::Name;
 

@@ -5,7 +5,8 @@
 
 use std::time::{Duration, SystemTime};
 
-use stead_core::repository::RepositoryUrl;
+use stead_core::identity::Tenant;
+use stead_git::HeldRepository;
 
 use crate::engine::Engine;
 use crate::error::OpError;
@@ -66,13 +67,15 @@ async fn collect(engine: &Engine) -> Result<(), OpError> {
 
 /// The repositories of all live sessions. An unreadable session does not block the collection,
 /// because a removed mirror can be fetched again.
-pub(crate) async fn held(engine: &Engine) -> Result<Vec<RepositoryUrl>, OpError> {
+pub(crate) async fn held(engine: &Engine) -> Result<Vec<HeldRepository>, OpError> {
     let mut held = Vec::new();
     for row in engine.store().live_sessions().await? {
         let Ok(session) = OpenSession::open(engine, row.id).await else { continue };
         let state = session.state().await;
-        let spec = state.session.as_ref().and_then(|session| session.workspace_spec()?.repository.as_ref());
-        held.extend(spec.map(|spec| spec.url.clone()));
+        let Some(session) = &state.session else { continue };
+        let repository = session.workspace_spec().and_then(|workspace| workspace.repository.as_ref());
+        let tenant = Tenant::of(session.spec.project.as_ref());
+        held.extend(repository.map(|repository| HeldRepository { tenant, url: repository.url.clone() }));
     }
     Ok(held)
 }

@@ -15,6 +15,7 @@ use std::time::Duration;
 use stead_core::command::CreateOrder;
 use stead_core::config::{ProviderName, ResourceLimits, WorkspaceConfig};
 use stead_core::env::Env;
+use stead_core::identity::Tenant;
 use stead_core::registry::AgentType;
 use stead_core::spec::{WorkspaceSpec, image_roots, resource_limits};
 use stead_core::{SessionId, Timestamp, WorkspaceId};
@@ -119,10 +120,11 @@ impl Pool {
 }
 
 /// Gives the workspace the id of a ready box of its shape, if there is one.
-pub(crate) async fn take(engine: &Engine, agent_type: &str, spec: &mut WorkspaceSpec) {
+pub(crate) async fn take(engine: &Engine, agent_type: &str, tenant: &Tenant, spec: &mut WorkspaceSpec) {
     let keeps = engine.pool().lock().of.contains_key(agent_type);
     let (Some(provider), true) = (spec.providers.first().copied(), keeps) else { return };
-    let order = order(spec.id, (spec.base_image.clone(), spec.image_roots.clone()), &spec.limits);
+    // A project may mean its own image by the name that the platform's agent type gives.
+    let order = order(spec.id, tenant, (spec.base_image.clone(), spec.image_roots.clone()), &spec.limits);
     // Uses the current shape: it differs if the image was replaced since.
     let key = match engine.providers().get(provider).ok().and_then(|provider| provider.warm_boxes()) {
         Some(warm) => warm.shape(&order).await.ok(),
@@ -214,12 +216,12 @@ async fn wanted(engine: &Engine) -> Result<Vec<Wanted>, OpError> {
         let full = page.len() >= PAGE as usize;
         after = page.last().map(AgentType::key);
         for declared in page.into_iter().filter(|one| wants(&one.workspace)) {
-            let (id, config) = (declared.key(), declared.workspace);
+            let (id, tenant, config) = (declared.key(), declared.tenant(), declared.workspace);
             let usual = platform.defaults.provider.unwrap_or(engine.settings().default_provider);
             let name = config.provider.unwrap_or(usual);
             let limits = resource_limits(&config, &platform, &engine.settings().default_limits, name);
             let Ok(roots) = image_roots(config.base_image.as_deref(), &platform) else { continue };
-            let order = order(WorkspaceId::from_bits(0), (config.base_image.clone(), roots), &limits);
+            let order = order(WorkspaceId::from_bits(0), &tenant, (config.base_image.clone(), roots), &limits);
             let Ok(provider) = engine.providers().get(name) else { continue };
             let Some(warm) = provider.warm_boxes() else { continue };
             match warm.shape(&order).await {
@@ -281,10 +283,11 @@ async fn remove(engine: &Engine, provider: ProviderName, member: WorkspaceId) {
 /// else is set when a session claims it.
 fn order(
     workspace: WorkspaceId,
+    tenant: &Tenant,
     (base_image, image_roots): (Option<String>, Vec<String>),
     limits: &ResourceLimits,
 ) -> CreateOrder {
     let limits = ResourceLimits { disk: limits.disk.clone(), ..ResourceLimits::default() };
-    let (session, env) = (SessionId::from_bits(0), Env::default());
-    CreateOrder { workspace, session, limits, env, base_image, image_roots, image_digest: None }
+    let (session, env, image_tenant) = (SessionId::from_bits(0), Env::default(), tenant.clone());
+    CreateOrder { workspace, session, limits, env, base_image, image_roots, image_digest: None, image_tenant }
 }

@@ -1,4 +1,5 @@
-//! Deletes projects: closes their sessions, then deletes their documents, then the project.
+//! Deletes projects: closes their sessions, then deletes their documents and images, then the
+//! project.
 //!
 //! The document of the deletion says that it is not complete until everything else is gone, so a
 //! task that was killed at any point starts again and finds what is left.
@@ -18,7 +19,7 @@ use crate::engine::Engine;
 use crate::error::OpError;
 use crate::journal::audit;
 use crate::open_session::OpenSession;
-use crate::ops::{Deletion, wait_settled};
+use crate::ops::{Deletion, images_of, remove_images_of, wait_settled};
 use crate::reconcile;
 
 const PAGE: u32 = 500;
@@ -75,6 +76,7 @@ async fn delete(engine: &Engine, project: &str) -> Result<(), OpError> {
             engine.store().delete_document(kind, &document.id, vec![entry]).await?;
         }
     }
+    remove_images(engine, project).await?;
     engine.store().forget_uploads(project).await?;
     engine.quota_cache().forget(project).await;
     engine.pool().look();
@@ -85,6 +87,14 @@ async fn delete(engine: &Engine, project: &str) -> Result<(), OpError> {
     record_end(engine, project).await?;
     tracing::info!(project, "the project is deleted");
     Ok(())
+}
+
+async fn remove_images(engine: &Engine, project: &str) -> Result<(), OpError> {
+    match project.parse() {
+        Ok(project) => remove_images_of(engine, &project).await,
+        // No image belongs to a project whose name is not valid.
+        Err(_) => Ok(()),
+    }
 }
 
 /// Deletes the tokens of a project. A token is created and rotated under the same lock, and not in
@@ -185,12 +195,15 @@ async fn record_end(engine: &Engine, project: &str) -> Result<(), OpError> {
     }
 }
 
-/// Returns the number of live sessions and of documents that a project still has.
+/// Returns the number of live sessions, and of documents and images, that a project still has.
 pub(crate) async fn remaining(engine: &Engine, project: &str) -> Result<(u64, u64), OpError> {
     let sessions = engine.store().live_sessions_of(project).await?.len() as u64;
     let mut count = documents(engine, DocumentKind::Token, project).await?.len() as u64;
     for kind in KINDS {
         count += documents(engine, kind, project).await?.len() as u64;
+    }
+    if let Ok(project) = project.parse() {
+        count += images_of(engine, &project).await?.len() as u64;
     }
     Ok((sessions, count))
 }

@@ -10,11 +10,12 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use stead_core::capability::FileStorage;
 use stead_core::event::{CheckoutReport, Failure};
+use stead_core::identity::Tenant;
 use stead_core::plan::Action;
 use stead_core::resolved_commit::ResolvedCommit;
 use stead_core::session::warning::WarningCode;
 use stead_core::spec::RepositorySpec;
-use stead_core::{Outcome, SessionId};
+use stead_core::{Name, Outcome, SessionId};
 use stead_git::{Checkout, GitError, Loan, LoanRefused, Mirrors, Progress, Purpose, Resolved, Source, Target, Watch};
 use stead_providers::{Layer, LayerKey, LayerReport, LayerSlot, ProviderError, Workspace};
 use tokio::runtime::Handle;
@@ -37,14 +38,14 @@ pub(crate) async fn layer(
     let spec = current.and_then(|session| session.workspace_spec()?.repository.clone());
     let spec = spec.ok_or_else(|| Failure::new("git_failed", "the session names no repository"))?;
     let mirrors = mirrors(engine)?;
-    let source = source(&spec);
+    let source = source(&spec, current.and_then(|session| session.spec.project.as_ref()));
     let watcher = Watcher::of(engine, session.id());
     let settled = current.and_then(|session| session.workspace.as_ref()?.resolved.clone());
     let target = settle(session, mirrors, &source, settled, &watcher).await?;
     pause("repository.fetch").await;
     let resolved = mirrors.fetch_commit(&source, target, &watcher).await.map_err(|error| failure(&error))?;
     let mut warnings = Vec::new();
-    let resolved = with_base(mirrors, &spec, resolved, &watcher, &mut warnings).await?;
+    let resolved = with_base(mirrors, (&spec, &source), resolved, &watcher, &mut warnings).await?;
     let checkout = if spec.push.submodules {
         mirrors.with_submodules(&source, &resolved, &watcher).await.map_err(|error| failure(&error))?
     } else {
@@ -52,7 +53,7 @@ pub(crate) async fn layer(
     };
     pause("repository.lfs").await;
     let checkout = if spec.push.lfs {
-        mirrors.with_lfs(checkout, &source.gate, &watcher).await.map_err(|error| failure(&error))?
+        mirrors.with_lfs(checkout, &source, &watcher).await.map_err(|error| failure(&error))?
     } else {
         checkout
     };
@@ -76,13 +77,13 @@ pub(crate) async fn layer(
 /// have is only a warning, because the commits of the pull request are still useful.
 async fn with_base(
     mirrors: &Mirrors,
-    spec: &RepositorySpec,
+    (spec, source): (&RepositorySpec, &Source),
     resolved: Resolved,
     watcher: &Watcher,
     warnings: &mut Vec<Failure>,
 ) -> Result<Resolved, Failure> {
     let Some(base) = &spec.base else { return Ok(resolved) };
-    match mirrors.with_base(&source(spec), resolved.clone(), base, watcher).await {
+    match mirrors.with_base(source, resolved.clone(), base, watcher).await {
         Ok(resolved) => Ok(resolved),
         Err(error @ GitError::MissingRef { .. }) => {
             let message = format!("the base branch is left out, so git diff {base}...HEAD does not work: {error}");
@@ -170,9 +171,11 @@ pub(crate) fn mirrors(engine: &Engine) -> Result<&Mirrors, Failure> {
     engine.settings().mirrors.as_ref().ok_or_else(absent)
 }
 
-pub(crate) fn source(spec: &RepositorySpec) -> Source {
+/// Returns the source of a session's repository. The session's project decides which credentials
+/// may be used.
+pub(crate) fn source(spec: &RepositorySpec, project: Option<&Name>) -> Source {
     let RepositorySpec { url, reference, pull_request, depth, gate, .. } = spec.clone();
-    Source { url, reference, pull_request, depth, gate }
+    Source { url, reference, pull_request, depth, gate, tenant: Tenant::of(project) }
 }
 
 pub(crate) fn failure(error: &GitError) -> Failure {
@@ -235,6 +238,7 @@ impl Watch for Watcher {
             kind: loan.kind.to_owned(),
             username: loan.username.clone(),
             purpose: purpose.to_owned(),
+            project: loan.owner.project().cloned(),
         };
         tell(&self.engine, self.session, outcome).await.map_err(LoanRefused)
     }

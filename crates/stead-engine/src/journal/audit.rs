@@ -8,6 +8,7 @@ use stead_core::content::fault::Stage;
 use stead_core::identity::{Permission, Tenant, Token};
 use stead_core::session::warning::WarningCode;
 use stead_core::{Actor, AuditKind, Event, Name, Rejection, SessionId, Timestamp};
+use stead_providers::ImageRecord;
 use stead_store::AuditEntry;
 
 pub(crate) fn entries(session: SessionId, event: &Event, at: Timestamp) -> Vec<AuditEntry> {
@@ -50,8 +51,9 @@ pub(crate) fn entries(session: SessionId, event: &Event, at: Timestamp) -> Vec<A
             let body = json!({"mode": applied.mode, "point": applied.point, "snapshot": applied.snapshot, "replaced": applied.replaced});
             vec![entry(AuditKind::ContentApplied, &Actor::System, body)]
         }
-        Event::CredentialUsed { host, kind, username, purpose } => {
-            let body = json!({"host": host, "kind": kind, "username": username, "purpose": purpose});
+        Event::CredentialUsed { host, kind, username, purpose, project } => {
+            let body =
+                json!({"host": host, "kind": kind, "username": username, "purpose": purpose, "project": project});
             vec![entry(AuditKind::CredentialUsed, &Actor::System, body)]
         }
         Event::BranchPushed(pushed) => vec![entry(AuditKind::BranchPushed, &Actor::System, json!(pushed))],
@@ -142,6 +144,16 @@ fn of_project(kind: AuditKind, actor: &Actor, project: &str, at: Timestamp) -> A
     without_session(kind, actor, &json!({"project": project}), at)
 }
 
+/// The record of an image that was imported or removed. Its name may contain a `/`, so the project
+/// comes from the record.
+pub(crate) fn image_change(actor: &Actor, image: &ImageRecord, after: &Value, at: Timestamp) -> AuditEntry {
+    let mut body = json!({"what": "image", "id": image.name, "after": after});
+    if let Some(project) = &image.project {
+        body["project"] = json!(project);
+    }
+    without_session(AuditKind::AdminChange, actor, &body, at)
+}
+
 /// A record that is about no session.
 fn without_session(kind: AuditKind, actor: &Actor, body: &Value, at: Timestamp) -> AuditEntry {
     AuditEntry { at, kind: kind.to_string(), actor: actor.to_string(), session: None, body: body.to_string() }
@@ -153,7 +165,6 @@ fn changed_project<'a>(what: &str, id: &'a str) -> Option<&'a str> {
         "project" => Some(id),
         "quota" => id.strip_prefix("project/"),
         "digest" => id.strip_prefix("project:")?.split(' ').next(),
-        "image" => None,
         // The key of a tenant's agent type or content.
         _ => id.split_once('/').map(|(project, _)| project),
     }

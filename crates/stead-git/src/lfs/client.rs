@@ -20,7 +20,7 @@ use super::http::{MOST_RESPONSE, Origin, agent, error_message, failed, printable
 use crate::blocking::blocking;
 use crate::error::GitError;
 use crate::mirror::{Settings, Source};
-use crate::remote::credential::{Credential, Password};
+use crate::remote::credential::{Credential, Login, Password};
 use crate::remote::{Loan, Patience, Purpose, Watch, resolve};
 
 /// Maximum number of requests per download, including redirects.
@@ -44,8 +44,9 @@ impl LfsClient {
         purpose: Purpose,
         watch: &dyn Watch,
     ) -> Result<Arc<Self>, GitError> {
-        let (scheme, host) = match source.gate.judge(&source.url)? {
-            Address::Http { scheme, host } => (scheme, host),
+        let address = source.gate.judge(&source.url)?;
+        let host = match &address {
+            Address::Http { host, .. } => host.to_string(),
             Address::Ssh { .. } => {
                 let reason = "objects cannot be transferred over ssh; use the repository's https:// URL".to_owned();
                 return Err(GitError::Lfs { reason });
@@ -62,12 +63,13 @@ impl LfsClient {
             reason: "the URL of the LFS server cannot be derived from the repository's URL".to_owned(),
         };
         let own = Origin::of(&base).ok_or_else(unreadable)?;
-        let password = match settings.password_for(scheme, &host) {
-            Some(Credential::Password { username, secret, .. }) => {
-                let (host, kind) = (host.to_string(), "password");
-                let loan = Loan { host: host.clone(), kind, username: Some(username.clone()), purpose };
+        let password = match settings.credential_for(&source.tenant, &address) {
+            Some(Credential { owner, login: Login::Password { username, secret, .. }, .. }) => {
+                let (owner, username) = (owner.clone(), username.clone());
+                let loan =
+                    Loan { owner, host: host.clone(), kind: "password", username: Some(username.clone()), purpose };
                 watch.lending(&loan).await.map_err(|error| GitError::Unrecorded { reason: error.to_string() })?;
-                Some(Password::open(&host, &username, &secret)?)
+                Some(Password::open(&host, &username, secret)?)
             }
             _ => None,
         };

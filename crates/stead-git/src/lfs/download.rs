@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use stead_core::remote::{Address, GitGate};
+use stead_core::remote::Address;
 use tokio::task::JoinSet;
 use ureq::http::StatusCode;
 
@@ -61,19 +61,18 @@ impl Mirrors {
         Ok(files.distinct().into_iter().map(object).collect())
     }
 
-    /// Fetches the contents of Git LFS files for a checkout and its submodules, and returns the
-    /// checkout with them.
+    /// Fetches the contents of Git LFS files for a checkout of a source and its submodules, and
+    /// returns the checkout with them.
     pub async fn with_lfs(
         &self,
         mut checkout: Checkout,
-        gate: &GitGate,
+        source: &Source,
         watch: &dyn Watch,
     ) -> Result<Checkout, GitError> {
-        let (url, gate) = (checkout.url.clone(), gate.clone());
-        let source = Source { url, reference: None, pull_request: None, depth: None, gate: gate.clone() };
-        checkout.lfs = Some(self.download_lfs(&source, &checkout.resolved, watch).await?);
+        let of_this = Source { url: checkout.url.clone(), ..source.clone() };
+        checkout.lfs = Some(self.download_lfs(&of_this, &checkout.resolved, watch).await?);
         for submodule in &mut checkout.submodules {
-            let inner = Box::pin(self.with_lfs(submodule.checkout.clone(), &gate, watch)).await?;
+            let inner = Box::pin(self.with_lfs(submodule.checkout.clone(), source, watch)).await?;
             submodule.checkout = inner;
         }
         Ok(checkout)

@@ -11,6 +11,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use stead_core::identity::Tenant;
 use stead_core::repository::RepositoryUrl;
 
 use crate::error::{GitError, disk};
@@ -36,6 +37,14 @@ impl Default for Retention {
     }
 }
 
+/// The repository of a live session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeldRepository {
+    /// The session's project, or the platform.
+    pub tenant: Tenant,
+    pub url: RepositoryUrl,
+}
+
 /// The usage of one mirror.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MirrorUse {
@@ -50,8 +59,8 @@ pub struct MirrorUse {
 
 impl Mirrors {
     /// Every mirror, the least recently used first. `held` are the repositories of live sessions.
-    pub fn usage(&self, held: &[RepositoryUrl]) -> Result<Vec<MirrorUse>, GitError> {
-        let held: HashSet<PathBuf> = held.iter().map(|url| self.mirror_path(url)).collect();
+    pub fn usage(&self, held: &[HeldRepository]) -> Result<Vec<MirrorUse>, GitError> {
+        let held: HashSet<PathBuf> = held.iter().map(|held| self.mirror_path(&held.tenant, &held.url)).collect();
         let mut mirrors = Vec::new();
         for entry in fs::read_dir(self.directory()).map_err(disk(self.directory()))?.flatten() {
             let path = entry.path();
@@ -68,7 +77,7 @@ impl Mirrors {
     }
 
     /// Lists the mirrors that no live session uses and that exceed the retention.
-    pub fn unneeded(&self, retention: Retention, held: &[RepositoryUrl]) -> Result<Vec<MirrorUse>, GitError> {
+    pub fn unneeded(&self, retention: Retention, held: &[HeldRepository]) -> Result<Vec<MirrorUse>, GitError> {
         let unheld: Vec<MirrorUse> = self.usage(held)?.into_iter().filter(|mirror| !mirror.held).collect();
         let mut kept_bytes: u64 = unheld.iter().map(|mirror| mirror.bytes).sum();
         // The list begins with the least recently used mirror.
@@ -83,7 +92,7 @@ impl Mirrors {
 
     /// Removes the mirrors that [`Self::unneeded`] lists and returns them. A mirror that is in use,
     /// or was used since it was listed, stays.
-    pub fn collect(&self, retention: Retention, held: &[RepositoryUrl]) -> Result<Vec<MirrorUse>, GitError> {
+    pub fn collect(&self, retention: Retention, held: &[HeldRepository]) -> Result<Vec<MirrorUse>, GitError> {
         let mut collected = Vec::new();
         for mirror in self.unneeded(retention, held)? {
             if self.remove(&mirror)? {

@@ -47,7 +47,7 @@ impl Mirrors {
     /// Makes sure that the mirror has the commit.
     pub async fn fetch_commit(&self, source: &Source, target: Target, watch: &dyn Watch) -> Result<Resolved, GitError> {
         source.gate.judge(&source.url)?;
-        let mirror = self.mirror_path(&source.url);
+        let mirror = self.mirror_path(&source.tenant, &source.url);
         let wanted = Depth::of(source.depth.or(self.settings().depth));
         let ask = Ask::now(self.settings().fresh);
         let mut lock = self.lock_and_report(source, watch).await?;
@@ -72,6 +72,16 @@ impl Mirrors {
         Ok(Resolved { commit, branch, default_branch, fetched, base: None, mirror, depth })
     }
 
+    /// Makes sure that a commit is in the mirror, for a push of commits that follow it. It is not
+    /// if a new credential gave the project a mirror of its own after the session began.
+    pub async fn ensure_commit(&self, source: &Source, commit: &str, watch: &dyn Watch) -> Result<(), GitError> {
+        if has(&self.mirror_path(&source.tenant, &source.url), commit, Depth::Commits(1)) {
+            return Ok(());
+        }
+        let target = Target { commit: commit.to_owned(), branch: None, default_branch: None };
+        self.fetch_commit(source, target, watch).await.map(drop)
+    }
+
     /// Asks the remote whether it has a branch. Never cached.
     pub async fn has_branch(&self, source: &Source, branch: &GitRef, watch: &dyn Watch) -> Result<bool, GitError> {
         let name = format!("refs/heads/{branch}");
@@ -80,7 +90,7 @@ impl Mirrors {
     }
 
     fn identity(&self, source: &Source) -> Result<Identity, GitError> {
-        self.settings().identity(&source.gate.judge(&source.url)?)
+        self.settings().identity(&source.tenant, &source.gate.judge(&source.url)?)
     }
 
     /// Asks the remote whether this server may still read the repository, before the mirror serves
@@ -97,7 +107,7 @@ impl Mirrors {
                 return Ok(listing);
             }
         }
-        let remote = Remote::find(self.settings(), self.directory(), &source.url, &source.gate).await?;
+        let remote = Remote::find(self.settings(), self.directory(), source).await?;
         let trace = if remote.is_http() { Some(PacketTrace::new(self.directory())?) } else { None };
         let listing = remote.run_git("list the repository's branches", Purpose::Fetch, watch, |git| {
             let git = if let Some(trace) = &trace { trace.of(git) } else { git };
@@ -114,7 +124,7 @@ impl Mirrors {
 
     /// Waits for the lock, and reports it if another session holds the lock.
     async fn lock_and_report(&self, source: &Source, watch: &dyn Watch) -> Result<MirrorLock, GitError> {
-        let mirror = self.mirror_path(&source.url);
+        let mirror = self.mirror_path(&source.tenant, &source.url);
         if self.is_busy(&mirror) {
             let detail = "for another session's fetch of the same repository".to_owned();
             watch.progress(Progress { stage: "Waiting".to_owned(), percent: 0, detail });

@@ -1,4 +1,4 @@
-//! The server's credentials per host, and how git gets them.
+//! The credentials per host of the platform and of projects, and how git gets them.
 //!
 //! Git has a helper that asks for a user name and password over a socket (`git credential-cache`).
 //! The server answers on that socket, in a directory that only it can enter, during one fetch or
@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use stead_core::identity::Tenant;
+use stead_core::remote::{Address, Host};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::task::AbortHandle;
@@ -50,26 +52,53 @@ impl Secret {
 
 /// A credential for one host.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Credential {
+pub struct Credential {
+    /// The project whose sessions may use it, or the platform for the sessions of all projects.
+    pub owner: Tenant,
+    /// `host`, or `host:port`. Without a port it is valid for the default port only.
+    pub host: String,
+    pub login: Login,
+}
+
+/// The way in which a credential proves who the server is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Login {
     /// For `https://`, and for `http://` only if the operator allows it.
     Password {
-        host: String,
         username: String,
         secret: Secret,
         over_http: bool,
     },
     Key {
-        host: String,
         key_file: PathBuf,
     },
 }
 
 impl Credential {
-    pub fn host(&self) -> &str {
-        match self {
-            Self::Password { host, .. } | Self::Key { host, .. } => host,
+    /// Returns true if a repository at this address is reached with this credential.
+    fn fits(&self, address: &Address) -> bool {
+        match (&self.login, address) {
+            (Login::Password { over_http, .. }, Address::Http { scheme, host }) => {
+                (*scheme == "https" || *over_http) && is_host(&self.host, host, address.usual_port())
+            }
+            (Login::Key { .. }, Address::Ssh { host, .. }) => is_host(&self.host, host, address.usual_port()),
+            _ => false,
         }
     }
+}
+
+/// Returns the credential for a session of a tenant: its own, else the platform's, never that of
+/// another project. In each group the first one for the address counts.
+pub(crate) fn choose<'a>(credentials: &'a [Credential], tenant: &Tenant, address: &Address) -> Option<&'a Credential> {
+    let of = |owner: &Tenant| credentials.iter().find(|one| one.owner == *owner && one.fits(address));
+    of(tenant).or_else(|| of(&Tenant::Platform))
+}
+
+fn is_host(credential: &str, host: &Host, usual: u16) -> bool {
+    let credential = credential.to_ascii_lowercase();
+    let port = host.port.unwrap_or(usual);
+    let with_port = Host { name: host.name.clone(), port: Some(port) }.to_string();
+    credential == with_port || (port == usual && credential == host.name)
 }
 
 /// Identifies one credential by its content, or the lack of one. A new secret is a new identity.
@@ -86,12 +115,12 @@ impl Identity {
             }
             Self(Some(hasher.finalize()))
         };
-        match credential {
+        match credential.map(|credential| &credential.login) {
             None => Ok(Self(None)),
-            Some(Credential::Password { username, secret, .. }) => {
+            Some(Login::Password { username, secret, .. }) => {
                 Ok(hashed("password", username, secret.read().map_err(failed)?.as_bytes()))
             }
-            Some(Credential::Key { key_file, .. }) => {
+            Some(Login::Key { key_file }) => {
                 let unreadable = |error| failed(format!("cannot read {}: {error}", key_file.display()));
                 Ok(hashed("key", "", &std::fs::read(key_file).map_err(unreadable)?))
             }
@@ -219,6 +248,44 @@ fn percent(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_projects_own_credential_comes_first_and_never_that_of_another_project() {
+        let project = |name: &str| Tenant::Project(name.parse().unwrap());
+        let of = |owner: &Tenant, host: &str, username: &str| Credential {
+            owner: owner.clone(),
+            host: host.to_owned(),
+            login: Login::Password {
+                username: username.to_owned(),
+                secret: Secret::Inline("s".to_owned()),
+                over_http: false,
+            },
+        };
+        let (web, data) = (project("web"), project("data"));
+        let credentials = [
+            of(&Tenant::Platform, "both.example", "platform"),
+            of(&web, "both.example", "web"),
+            of(&web, "both.example", "web's second"),
+            of(&web, "web.example", "web"),
+        ];
+        let check = |tenant: &Tenant, url: &str, expected: Option<&str>| {
+            let address = Address::of(&url.parse().unwrap()).unwrap();
+            let found = choose(&credentials, tenant, &address).map(|found| match &found.login {
+                Login::Password { username, .. } => username.as_str(),
+                Login::Key { .. } => "key",
+            });
+            assert_eq!(found, expected, "{tenant:?} {url}");
+        };
+        check(&web, "https://both.example/a", Some("web"));
+        check(&data, "https://both.example/a", Some("platform"));
+        check(&Tenant::Platform, "https://both.example/a", Some("platform"));
+        check(&web, "https://web.example:443/a", Some("web"));
+        check(&data, "https://web.example/a", None);
+        check(&Tenant::Platform, "https://web.example/a", None);
+        check(&web, "https://web.example:8443/a", None);
+        check(&web, "http://web.example/a", None);
+        check(&web, "git@web.example:a", None);
+    }
 
     #[test]
     fn a_secret_that_comes_back_is_blotted_out_in_every_form() {

@@ -48,7 +48,7 @@ impl NativeConfig {
 /// Returns the key of everything that is fixed in a box before a session claims it.
 pub(super) fn shape(images: &Images, order: &CreateOrder) -> Result<String, ProviderError> {
     let image = match &order.base_image {
-        Some(reference) => images.look(reference)?.map(|image| image.digest.to_string()),
+        Some(reference) => images.look(&order.image_tenant, reference)?.map(|image| image.digest.to_string()),
         None => None,
     };
     let root = match image {
@@ -63,7 +63,7 @@ pub(super) fn shape(images: &Images, order: &CreateOrder) -> Result<String, Prov
 /// host directory or the host's own root.
 pub(super) fn image(images: &Images, order: &CreateOrder) -> Result<Option<HeldImage>, ProviderError> {
     let held = match &order.base_image {
-        Some(reference) => images.hold(reference, order.image_digest.as_deref(), &order.workspace.to_string())?,
+        Some(reference) => images.hold(reference, order)?,
         None => None,
     };
     if let (None, Some(reference), Some(digest)) = (&held, &order.base_image, &order.image_digest) {

@@ -1,7 +1,8 @@
-//! Images imported from files: this server's names for root directories in the layer store.
+//! Images imported from files: names for root directories in the layer store.
 //!
 //! A name is a small file that refers to a layer. The name holds the layer, and so does every box
-//! made from it.
+//! made from it. A name belongs to a project or to the platform, and is unique there. Layers have
+//! no owner: two projects that import the same bytes share one.
 //!
 //! Invariants:
 //! * A name is written after its layer is complete and held.
@@ -18,8 +19,10 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
-use stead_core::Timestamp;
+use stead_core::command::CreateOrder;
+use stead_core::identity::Tenant;
 use stead_core::image::ImageName;
+use stead_core::{Name, Timestamp};
 use stead_fs::archive::ArchiveError;
 use stead_fs::archive::image::{self, Image};
 use stead_fs::{ContentHash, DiskFs};
@@ -36,6 +39,10 @@ const HOLDER: &str = "image-";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImageRecord {
     pub name: ImageName,
+    /// The project that the name belongs to; `None` for the platform, also for names that an older
+    /// version wrote.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project: Option<Name>,
     /// For an OCI image the digest of its manifest, for other archives the digest of their bytes.
     pub digest: ContentHash,
     /// Total size of all files.
@@ -48,6 +55,12 @@ pub struct ImageRecord {
     #[serde(default)]
     pub env: BTreeMap<String, String>,
     layer: String,
+}
+
+impl ImageRecord {
+    pub fn tenant(&self) -> Tenant {
+        Tenant::of(self.project.as_ref())
+    }
 }
 
 /// The effect of an import on its name.
@@ -110,11 +123,12 @@ impl Images {
         Ok(images)
     }
 
-    /// Imports an archive as `name`. On failure the name keeps its old image. Blocks.
+    /// Imports an archive as `name` of a tenant. On failure the name keeps its old image. Blocks.
     ///
     /// `spool` is an empty file for temporary data.
     pub fn import(
         &self,
+        tenant: &Tenant,
         name: &ImageName,
         archive: File,
         spool: File,
@@ -123,7 +137,7 @@ impl Images {
         let refused = |source| ImageError::Refused { source };
         let image = Image::open(archive, spool, &image::LIMITS).map_err(refused)?;
         let (digest, env): (_, BTreeMap<String, String>) = (image.digest, image.env.iter().cloned().collect());
-        let (key, holder) = (key_of(&digest), holder_of(name, &digest));
+        let (key, holder) = (key_of(&digest), holder_of(tenant, name, &digest));
         let layer = match self.layers.prepare(key.clone(), &holder)? {
             LayerSlot::Ready(layer) => layer,
             LayerSlot::Empty(draft) => {
@@ -136,6 +150,7 @@ impl Images {
         let report = image_report(layer)?;
         let record = ImageRecord {
             name: name.clone(),
+            project: tenant.project().cloned(),
             digest,
             bytes: report.bytes,
             files: report.files,
@@ -147,7 +162,7 @@ impl Images {
         let _names = self.lock();
         // Hold again: another caller may have removed the same image meanwhile.
         self.layers.hold(&key, &holder)?;
-        let before = self.read(name)?;
+        let before = self.read(tenant, name)?;
         self.write(&record)?;
         if let Some(before) = before.as_ref().filter(|before| before.digest != digest) {
             self.give_up(&self::holder(before))?;
@@ -155,29 +170,59 @@ impl Images {
         Ok((record, if before.is_some() { Naming::Moved } else { Naming::New }))
     }
 
-    pub fn find(&self, name: &ImageName) -> Result<Option<ImageRecord>, ImageError> {
-        Ok(self.read(name)?)
+    /// Returns the image that a tenant means by a name: its own, else the platform's.
+    pub fn find(&self, tenant: &Tenant, name: &ImageName) -> Result<Option<ImageRecord>, ImageError> {
+        Ok(self.visible(tenant, name)?)
     }
 
-    /// Returns all images, sorted by name.
-    pub fn list(&self) -> Result<Vec<ImageRecord>, ImageError> {
-        Ok(self.records()?)
+    /// Returns the images that a tenant can use, sorted by name: its own, and those of the platform
+    /// whose names it has not taken.
+    pub fn list(&self, tenant: &Tenant) -> Result<Vec<ImageRecord>, ImageError> {
+        let mut found = BTreeMap::new();
+        let (own, others): (Vec<_>, Vec<_>) =
+            self.records()?.into_iter().partition(|record| record.tenant() == *tenant);
+        let of_platform = others.into_iter().filter(|record| record.project.is_none());
+        for record in own.into_iter().chain(of_platform) {
+            found.entry(record.name.clone()).or_insert(record);
+        }
+        Ok(found.into_values().collect())
     }
 
-    /// Removes a name, and the image with its last name. Refused while boxes use the image.
-    pub fn remove(&self, name: &ImageName) -> Result<ImageRecord, ImageError> {
+    /// Returns the images of a project, without the platform's.
+    pub fn list_own(&self, project: &Name) -> Result<Vec<ImageRecord>, ImageError> {
+        let records = self.records()?.into_iter();
+        Ok(records.filter(|record| record.project.as_ref() == Some(project)).collect())
+    }
+
+    /// Removes a tenant's own name, and the image with its last name. Refused while boxes use the
+    /// image.
+    pub fn remove(&self, tenant: &Tenant, name: &ImageName) -> Result<ImageRecord, ImageError> {
         let _names = self.lock();
-        let record = self.read(name)?.ok_or_else(|| ImageError::Missing { name: name.clone() })?;
+        let record = self.read(tenant, name)?.ok_or_else(|| ImageError::Missing { name: name.clone() })?;
         let holders = self.key(&record.layer).map(|key| self.layers.holders_of(&key)).unwrap_or_default();
         let (names, boxes): (Vec<_>, Vec<_>) = holders.into_iter().partition(|held| held.starts_with(HOLDER));
         if !boxes.is_empty() && names.len() <= 1 {
             return Err(ImageError::InUse { name: name.clone(), boxes: boxes.len() });
         }
-        let path = self.path(name);
+        self.forget(&record)?;
+        Ok(record)
+    }
+
+    /// Removes a name of a deleted project, also if boxes use the image. They keep its files.
+    /// Returns false if the name does not exist.
+    pub fn remove_name(&self, tenant: &Tenant, name: &ImageName) -> Result<bool, ImageError> {
+        let _names = self.lock();
+        let Some(record) = self.read(tenant, name)? else { return Ok(false) };
+        self.forget(&record)?;
+        Ok(true)
+    }
+
+    /// Removes the file of a name and releases its layer. The caller holds the lock.
+    fn forget(&self, record: &ImageRecord) -> Result<(), ProviderError> {
+        let path = self.path(&record.tenant(), &record.name);
         let removed = fs::remove_file(&path).and_then(|()| File::open(&self.directory)?.sync_all());
         removed.map_err(|error| self.host("remove a name from", error))?;
-        self.give_up(&holder(&record))?;
-        Ok(record)
+        self.give_up(&holder(record))
     }
 
     /// Returns true if any name refers to this digest.
@@ -185,14 +230,15 @@ impl Images {
         self.records().is_ok_and(|records| records.iter().any(|record| record.digest == *digest))
     }
 
-    /// Resolves a reference, `name` or `name@digest`; `None` if no image has that name.
-    pub(crate) fn look(&self, reference: &str) -> Result<Option<HeldImage>, ProviderError> {
+    /// Resolves a tenant's reference, `name` or `name@digest`; `None` if no image that the tenant
+    /// can use has that name.
+    pub(crate) fn look(&self, tenant: &Tenant, reference: &str) -> Result<Option<HeldImage>, ProviderError> {
         let (name, pinned) = match reference.split_once('@') {
             Some((name, digest)) => (name, Some(digest)),
             None => (reference, None),
         };
         let Ok(name) = name.parse::<ImageName>() else { return Ok(None) };
-        let Some(record) = self.read(&name)? else { return Ok(None) };
+        let Some(record) = self.visible(tenant, &name)? else { return Ok(None) };
         if let Some(pinned) = pinned.filter(|pinned| record.digest.to_string() != **pinned) {
             let reason = format!("the name means {} now, and not {pinned}", record.digest);
             return Err(ProviderError::NoImage { image: reference.to_owned(), reason });
@@ -201,8 +247,8 @@ impl Images {
         Ok(Some(HeldImage { reference: reference.to_owned(), digest, layer, env }))
     }
 
-    /// Finds the image with this digest, whatever the reference means now; `None` if this server
-    /// does not have it.
+    /// Finds the image with this digest under any tenant's name, or without one. `None` if this
+    /// server does not have it. The digest is that of a clone's source, never one from a client.
     pub(crate) fn look_pinned(&self, reference: &str, digest: &str) -> Result<Option<HeldImage>, ProviderError> {
         let Ok(digest) = digest.parse::<ContentHash>() else { return Ok(None) };
         let (key, reference) = (key_of(&digest), reference.to_owned());
@@ -219,20 +265,15 @@ impl Images {
     }
 
     /// Resolves an order's image and holds it for a box, until the box releases its layers.
-    pub(crate) fn hold(
-        &self,
-        reference: &str,
-        pinned: Option<&str>,
-        holder: &str,
-    ) -> Result<Option<HeldImage>, ProviderError> {
+    pub(crate) fn hold(&self, reference: &str, order: &CreateOrder) -> Result<Option<HeldImage>, ProviderError> {
         let _names = self.lock();
-        let found = match pinned {
+        let found = match &order.image_digest {
             Some(digest) => self.look_pinned(reference, digest)?,
-            None => self.look(reference)?,
+            None => self.look(&order.image_tenant, reference)?,
         };
         let Some(found) = found else { return Ok(None) };
         let gone = || ProviderError::NoImage { image: reference.to_owned(), reason: "its files are gone".to_owned() };
-        self.layers.hold(&self.key(&found.layer).ok_or_else(gone)?, holder)?;
+        self.layers.hold(&self.key(&found.layer).ok_or_else(gone)?, &order.workspace.to_string())?;
         Ok(Some(found))
     }
 
@@ -264,12 +305,20 @@ impl Images {
         self.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn path(&self, name: &ImageName) -> PathBuf {
-        self.directory.join(format!("{}.json", hex(name)))
+    fn path(&self, tenant: &Tenant, name: &ImageName) -> PathBuf {
+        self.directory.join(format!("{}.json", hex(tenant, name)))
     }
 
-    fn read(&self, name: &ImageName) -> Result<Option<ImageRecord>, ProviderError> {
-        match fs::read(self.path(name)) {
+    /// Reads the tenant's own record of a name, else the platform's.
+    fn visible(&self, tenant: &Tenant, name: &ImageName) -> Result<Option<ImageRecord>, ProviderError> {
+        match self.read(tenant, name)? {
+            None if *tenant != Tenant::Platform => self.read(&Tenant::Platform, name),
+            found => Ok(found),
+        }
+    }
+
+    fn read(&self, tenant: &Tenant, name: &ImageName) -> Result<Option<ImageRecord>, ProviderError> {
+        match fs::read(self.path(tenant, name)) {
             Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(|error| self.host("read", error.into())),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(self.host("read", error)),
@@ -302,7 +351,7 @@ impl Images {
     fn write(&self, record: &ImageRecord) -> Result<(), ProviderError> {
         let written = || -> io::Result<()> {
             DirBuilder::new().recursive(true).mode(0o700).create(&self.directory)?;
-            let path = self.path(&record.name);
+            let path = self.path(&record.tenant(), &record.name);
             let new = path.with_extension("new");
             let mut file = File::create(&new)?;
             file.write_all(&serde_json::to_vec(record)?)?;
@@ -329,15 +378,20 @@ fn key_of(digest: &ContentHash) -> LayerKey {
     LayerKey::of(KIND, &[digest.as_bytes()])
 }
 
-fn hex(name: &ImageName) -> String {
-    ContentHash::of(name.as_str().as_bytes()).to_hex()
+/// Returns the key of a tenant's name. A name contains no line feed, so keys of two tenants never
+/// meet. It may contain a `/`, so `Tenant::key` would not do.
+fn hex(tenant: &Tenant, name: &ImageName) -> String {
+    match tenant {
+        Tenant::Platform => ContentHash::of(name.as_str().as_bytes()).to_hex(),
+        Tenant::Project(project) => ContentHash::of(format!("{project}\n{name}").as_bytes()).to_hex(),
+    }
 }
 
 fn holder(record: &ImageRecord) -> String {
-    holder_of(&record.name, &record.digest)
+    holder_of(&record.tenant(), &record.name, &record.digest)
 }
 
 /// Holder of one name and digest. A name that moves holds both images until the move is complete.
-fn holder_of(name: &ImageName, digest: &ContentHash) -> String {
-    format!("{HOLDER}{}-{}", &hex(name)[..32], &digest.to_hex()[..32])
+fn holder_of(tenant: &Tenant, name: &ImageName, digest: &ContentHash) -> String {
+    format!("{HOLDER}{}-{}", &hex(tenant, name)[..32], &digest.to_hex()[..32])
 }

@@ -33,10 +33,22 @@ pub enum Pull {
     Missing,
 }
 
+/// The names under which Podman has copies of imported images begin with this.
+pub(super) const COPIES: &str = "localhost/stead/";
+
 /// Finds the image that Podman has under this name now.
 pub(super) async fn find(client: &Client, reference: &str) -> Result<Image, ProviderError> {
     let absent = || missing(reference, "Podman has no image of that name");
-    look(client, reference).await?.ok_or_else(absent)
+    look_own(client, reference).await?.ok_or_else(absent)
+}
+
+/// Finds an image that is not the copy of an imported one. A copy may belong to another project,
+/// and Podman also finds it by the first digits of its id.
+pub(super) async fn look_own(client: &Client, reference: &str) -> Result<Option<Image>, ProviderError> {
+    let Some(body) = inspect(client, reference).await? else { return Ok(None) };
+    let tags = body.get("RepoTags").and_then(Value::as_array);
+    let mut tags = tags.into_iter().flatten().filter_map(Value::as_str);
+    if tags.any(|tag| tag.starts_with(COPIES)) { Ok(None) } else { Ok(image_of(reference, &body)) }
 }
 
 /// Finds the image with this digest under any of its possible names; `None` if Podman does not have
@@ -68,15 +80,19 @@ pub(super) fn pinned(reference: &str, digest: &str) -> String {
 }
 
 pub(super) async fn look(client: &Client, reference: &str) -> Result<Option<Image>, ProviderError> {
+    Ok(inspect(client, reference).await?.and_then(|body| image_of(reference, &body)))
+}
+
+async fn inspect(client: &Client, reference: &str) -> Result<Option<Value>, ProviderError> {
     let response = client.get(&format!("/images/{}/json", escaped(reference))).await?;
-    if response.status == StatusCode::NOT_FOUND {
-        return Ok(None);
-    }
-    let body = response.ok()?;
+    if response.status == StatusCode::NOT_FOUND { Ok(None) } else { response.ok().map(Some) }
+}
+
+fn image_of(reference: &str, body: &Value) -> Option<Image> {
     let text = |name: &str| body.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     let (id, digest) = (text("Id"), text("Digest"));
     let digest = if digest.is_empty() { format!("sha256:{id}") } else { digest };
-    Ok((!id.is_empty()).then(|| Image { reference: reference.to_owned(), id, digest, env: BTreeMap::new() }))
+    (!id.is_empty()).then(|| Image { reference: reference.to_owned(), id, digest, env: BTreeMap::new() })
 }
 
 pub(super) fn missing(reference: &str, why: &str) -> ProviderError {

@@ -13,7 +13,7 @@ use stead_fs::{ContentHash, DiskFs, WorkspacePath};
 
 use super::PodmanProvider;
 use super::client::escaped;
-use super::image::{self, Image};
+use super::image::{self, COPIES, Image};
 use crate::contract::error::ProviderError;
 use crate::guest::off_thread;
 use crate::overlay::images::HeldImage;
@@ -22,9 +22,8 @@ impl PodmanProvider {
     /// Holds the imported image of a reference for the box, and copies it to Podman if needed.
     /// `None` if no image of that name was imported.
     pub(super) async fn lend(&self, reference: &str, order: &CreateOrder) -> Result<Option<Image>, ProviderError> {
-        let (images, asked) = (self.images.clone(), reference.to_owned());
-        let (pinned, holder) = (order.image_digest.clone(), order.workspace.to_string());
-        let held = off_thread(move || images.hold(&asked, pinned.as_deref(), &holder)).await?;
+        let (images, asked, order) = (self.images.clone(), reference.to_owned(), order.clone());
+        let held = off_thread(move || images.hold(&asked, &order)).await?;
         let Some(held) = held else { return Ok(None) };
         let name = self.lent_name(&held.digest);
         let lending = self.lending.lock().await;
@@ -65,6 +64,6 @@ impl PodmanProvider {
     }
 
     fn lent_name(&self, digest: &ContentHash) -> String {
-        format!("localhost/stead/{}:{}", self.podman.config.instance.to_lowercase(), digest.to_hex())
+        format!("{COPIES}{}:{}", self.podman.config.instance.to_lowercase(), digest.to_hex())
     }
 }

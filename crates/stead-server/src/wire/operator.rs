@@ -29,8 +29,8 @@ impl IntoWire for ImageRecord {
     type Wire = Image;
 
     fn into_wire(self) -> Image {
-        let Self { name, digest, bytes, files, left_out, imported_at, .. } = self;
-        Image { name, digest: digest.to_string(), bytes, files, left_out, imported_at }
+        let Self { name, project, digest, bytes, files, left_out, imported_at, .. } = self;
+        Image { name, project, digest: digest.to_string(), bytes, files, left_out, imported_at }
     }
 }
 

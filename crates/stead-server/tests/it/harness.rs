@@ -1,11 +1,13 @@
 //! A server for one test, which is removed with its files on drop.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use stead_engine::{Engine, Settings};
-use stead_providers::{MemoryProvider, Providers};
+use stead_providers::{Images, LayerStore, MemoryProvider, NativeConfig, NativeProvider, Providers};
 use stead_server::ServerConfig;
 use stead_store::{Database, Store};
 use tokio::net::TcpListener;
@@ -31,9 +33,31 @@ impl TestServer {
 
     pub(crate) async fn start_with(config: ServerConfig, settings: Settings) -> Self {
         let files = tempfile::tempdir().unwrap();
+        Self::start_at(files, config, settings, Providers::default().with(MemoryProvider::new())).await
+    }
+
+    /// A server that also has native boxes and an image store.
+    pub(crate) async fn start_with_boxes() -> Self {
+        let files = tempfile::tempdir().unwrap();
+        let home = files.path().to_owned();
+        let layers = Arc::new(LayerStore::open(home.join("layers")).unwrap());
+        let images = Arc::new(Images::open(home.join("images"), layers.clone()).unwrap());
+        let instance = format!("s{}", std::process::id());
+        let native = NativeConfig { home, instance, former_instances: Vec::new(), init: init() };
+        let native = NativeProvider::new(native, layers, images.clone());
+        let providers = Providers::default().with(MemoryProvider::new()).with(native);
+        let settings = Settings { images: Some(images), ..Settings::default() };
+        Self::start_at(files, ServerConfig::default(), settings, providers).await
+    }
+
+    async fn start_at(
+        files: tempfile::TempDir,
+        config: ServerConfig,
+        settings: Settings,
+        providers: Providers,
+    ) -> Self {
         let database = Database::Sqlite(files.path().join("stead.db"));
         let store = Store::open(&database, &files.path().join("blobs")).await.unwrap();
-        let providers = Providers::default().with(MemoryProvider::new());
         let ownership = store.own("test").await.unwrap().unwrap();
         let engine = Engine::start(store, ownership, providers, settings).await.unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -92,6 +116,15 @@ impl TestServer {
         assert_eq!((answer.status, answer.json()["status"].as_str()), (201, Some("active")), "{answer:?}");
         answer.json()
     }
+}
+
+/// Builds `stead-init`, the program of native boxes, and returns its path.
+fn init() -> PathBuf {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+    let built = std::process::Command::new(cargo).args(["build", "--quiet", "-p", "stead-box", "--bins"]).status();
+    assert!(built.unwrap().success(), "stead-init does not build");
+    // target/debug/deps/it-… → target/debug/stead-init
+    std::env::current_exe().unwrap().ancestors().nth(2).unwrap().join("stead-init")
 }
 
 /// A request under construction.

@@ -6,8 +6,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::Deserialize;
+use stead_core::Name;
+use stead_core::identity::Tenant;
 use stead_core::quantity::ByteSize;
-use stead_git::{Author, Credential, Retention, Secret, Settings};
+use stead_git::{Author, Credential, Login, Retention, Secret, Settings};
 
 use super::Config;
 use crate::failure::Failure;
@@ -39,12 +41,14 @@ pub(super) struct GitTable {
     author_email: Option<String>,
 }
 
-/// The server's credentials for one host.
+/// A credential for one host.
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CredentialEntry {
     /// `host`, or `host:port` for a non-default port.
     host: String,
+    /// The only project whose sessions may use it. Without one, those of every project may.
+    project: Option<String>,
     username: Option<String>,
     token: Option<String>,
     token_file: Option<PathBuf>,
@@ -150,8 +154,16 @@ fn credential(entry: &CredentialEntry, path: &Path) -> Result<Credential, Failur
         return Err(wrong("has no valid host: write HOST or HOST:PORT"));
     }
     let host = entry.host.clone();
+    let owner = match entry.project.as_deref().map(str::parse::<Name>) {
+        None => Tenant::Platform,
+        Some(Ok(project)) => Tenant::Project(project),
+        Some(Err(error)) => return Err(wrong(&format!("has no valid project: {error}"))),
+    };
     let secret = match (&entry.token, &entry.token_file, &entry.ssh_key_file) {
-        (None, None, Some(key_file)) => return Ok(Credential::Key { host, key_file: key_file.clone() }),
+        (None, None, Some(key_file)) => {
+            let login = Login::Key { key_file: key_file.clone() };
+            return Ok(Credential { owner, host, login });
+        }
         (None, Some(file), None) => Secret::File(file.clone()),
         (Some(token), None, None) => {
             let mode = std::fs::metadata(path).map_or(0, |found| found.permissions().mode());
@@ -165,5 +177,6 @@ fn credential(entry: &CredentialEntry, path: &Path) -> Result<Credential, Failur
     };
     // The user name that every large forge accepts with a token.
     let username = entry.username.clone().unwrap_or_else(|| "x-access-token".to_owned());
-    Ok(Credential::Password { host, username, secret, over_http: entry.over_http })
+    let login = Login::Password { username, secret, over_http: entry.over_http };
+    Ok(Credential { owner, host, login })
 }

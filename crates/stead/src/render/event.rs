@@ -73,7 +73,10 @@ fn known(event: Known) -> Option<String> {
         | Known::RewindRefused { message, .. } => message,
         Known::InitStepProgress { stage, percent, detail, .. }
         | Known::ProvisionProgress { stage, percent, detail, .. } => format!("{} {percent} % {detail}", cell(&stage)),
-        Known::CredentialUsed { kind, host, purpose, .. } => format!("{kind} for {host}, to {purpose}"),
+        Known::CredentialUsed { kind, host, purpose, project, .. } => match project {
+            Some(project) => format!("{kind} of project {project} for {host}, to {purpose}"),
+            None => format!("{kind} for {host}, to {purpose}"),
+        },
         Known::FileOperationStarted { operation, actor, .. } => {
             format!("{}, by {}", of_files(&operation), name(&actor))
         }

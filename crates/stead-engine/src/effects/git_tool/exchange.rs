@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::io::Read;
 
 use serde_json::json;
-use stead_core::Outcome;
 use stead_core::event::Failure;
 use stead_core::git_push::AtRemote;
 use stead_core::repository::GitRef;
 use stead_core::resolved_commit::{PushedBranch, ResolvedCommit};
 use stead_core::spec::RepositorySpec;
+use stead_core::{Name, Outcome};
 use stead_git::{Accepted, FILTER, FILTER_PATH, ForPush, GitError, Lfs, Mirrors, Onto, Pack, Resolved, Source};
 
 use super::GitOutput;
@@ -28,6 +28,8 @@ pub(super) struct Exchange<'a> {
     mirrors: &'a Mirrors,
     watcher: Watcher,
     spec: RepositorySpec,
+    /// The session's project, whose credentials may be used.
+    project: Option<Name>,
     /// The commit and the branch that the session began with.
     base: Option<String>,
     began_on: Option<String>,
@@ -48,6 +50,7 @@ impl<'a> Exchange<'a> {
         let Some(spec) = current.and_then(|session| session.workspace_spec()?.repository.clone()) else {
             return Ok(None);
         };
+        let project = current.and_then(|session| session.spec.project.clone());
         let checkout = current.and_then(|session| session.workspace.as_ref()?.report.checkout.clone());
         let (base, began_on) = checkout.map(|checkout| (checkout.commit, checkout.branch)).unzip();
         // Without a checkout at the start, use the resolved branch, or the requested one.
@@ -57,11 +60,11 @@ impl<'a> Exchange<'a> {
         let branches = current.and_then(|session| Some(session.workspace.as_ref()?.branches.clone()));
         let (branches, watcher) = (branches.unwrap_or_default(), Watcher::of(engine, session.id()));
         let (mirrors, session) = (mirrors(engine)?, session.clone());
-        Ok(Some(Self { inside, mirrors, watcher, spec, base, began_on, branches, session }))
+        Ok(Some(Self { inside, mirrors, watcher, spec, project, base, began_on, branches, session }))
     }
 
     fn source(&self, branch: Option<GitRef>) -> Source {
-        let mut source = source(&self.spec);
+        let mut source = source(&self.spec, self.project.as_ref());
         source.reference = branch.or(source.reference);
         source
     }
@@ -328,6 +331,11 @@ impl<'a> Exchange<'a> {
         let commit = self.inside.ask(&["rev-parse", "--verify", "--quiet", "--end-of-options", &commit], "").await?;
         let none = || Failure::new("git_ref_missing", format!("the workspace has no branch '{from}'"));
         let commit = commit.filter(|commit| is_commit(commit)).ok_or_else(none)?;
+        if let Some(base) = &self.base {
+            // The pack has only the commits that follow this one.
+            let ensured = self.mirrors.ensure_commit(&source, base, &self.watcher).await;
+            ensured.map_err(|error| failure(&error))?;
+        }
         let pack = self.pack(&commit).await?;
         let accepted = self.mirrors.accept(&source, &commit, pack).await.map_err(|error| failure(&error))?;
         self.push_lfs(&source, &accepted, &to).await?;

@@ -1,4 +1,4 @@
-//! Imports, reads and removes images from local files.
+//! Imports, reads and removes images from local files. They belong to a project or to the platform.
 //!
 //! Their bytes are in the layer store of this host, and their names are files beside it. After a
 //! crash a name refers either to the old or to the new image.
@@ -6,9 +6,10 @@
 use std::fs::File;
 use std::sync::Arc;
 
-use serde_json::json;
-use stead_core::Actor;
+use serde_json::{Value, json};
+use stead_core::identity::Tenant;
 use stead_core::image::ImageName;
+use stead_core::{Actor, Name, Resource};
 use stead_providers::{ImageError, ImageRecord, Images, Naming};
 
 use crate::clock;
@@ -16,6 +17,7 @@ use crate::engine::Engine;
 use crate::error::OpError;
 use crate::journal::audit;
 use crate::ops::boxed;
+use crate::ops::registry::agent_type::writable;
 
 fn kept(engine: &Engine) -> Result<Arc<Images>, OpError> {
     engine.settings().images.clone().ok_or(OpError::NoImages)
@@ -27,67 +29,106 @@ async fn off_thread<T: Send + 'static>(
     Ok(tokio::task::spawn_blocking(work).await.map_err(|_| OpError::ShuttingDown)??)
 }
 
-/// Imports an archive under a name: a tar of a root directory, or an OCI archive. All of it is
-/// imported, or nothing changes.
+/// Imports an archive under a name of a tenant: a tar of a root directory, or an OCI archive. All
+/// of it is imported, or nothing changes.
 #[boxed]
 pub async fn import_image(
     engine: &Engine,
     actor: &Actor,
+    tenant: &Tenant,
     name: ImageName,
     archive: File,
 ) -> Result<(ImageRecord, Naming), OpError> {
-    let (work, actor) = (engine.clone(), actor.clone());
-    engine.to_its_end(async move { import(&work, &actor, name, archive).await }).await
+    let (work, actor, tenant) = (engine.clone(), actor.clone(), tenant.clone());
+    engine.to_its_end(async move { import(&work, &actor, tenant, name, archive).await }).await
 }
 
 async fn import(
     engine: &Engine,
     actor: &Actor,
+    tenant: Tenant,
     name: ImageName,
     archive: File,
 ) -> Result<(ImageRecord, Naming), OpError> {
     let (images, at) = (kept(engine)?, clock::now());
+    writable(engine, &tenant).await?;
     let spool = tempfile::tempfile().map_err(|source| OpError::Spool { source })?;
-    let (record, naming) = off_thread(move || images.import(&name, archive, spool, at)).await?;
-    let after = json!({"digest": record.digest, "bytes": record.bytes}).to_string();
-    let entry = audit::admin_change(actor, "image", record.name.as_str(), &after, at);
-    engine.store().record_audit(vec![entry]).await?;
+    let owner = tenant.clone();
+    let (record, naming) = off_thread(move || images.import(&owner, &name, archive, spool, at)).await?;
+    if let Err(deleted) = writable(engine, &tenant).await {
+        // The deletion of the project may have removed its images before this one had its name.
+        remove_of_project(engine, &record).await?;
+        return Err(deleted);
+    }
+    let after = json!({"digest": record.digest, "bytes": record.bytes});
+    engine.store().record_audit(vec![audit::image_change(actor, &record, &after, at)]).await?;
     // Warm boxes of the previous image are no longer useful.
     engine.pool().look();
     Ok((record, naming))
 }
 
+/// Returns the tenant's own image of this name, else the platform's.
 #[boxed]
-pub async fn image(engine: &Engine, name: ImageName) -> Result<ImageRecord, OpError> {
-    let images = kept(engine)?;
-    let found = off_thread(move || images.find(&name)?.ok_or(ImageError::Missing { name })).await?;
-    Ok(found)
+pub async fn image(engine: &Engine, tenant: &Tenant, name: ImageName) -> Result<ImageRecord, OpError> {
+    let (images, tenant) = (kept(engine)?, tenant.clone());
+    off_thread(move || images.find(&tenant, &name)?.ok_or(ImageError::Missing { name })).await
 }
 
-/// All images, sorted by name.
+/// The images that a tenant can use, sorted by name: its own, and those of the platform whose names
+/// it has not taken.
 #[boxed]
-pub async fn images(engine: &Engine) -> Result<Vec<ImageRecord>, OpError> {
-    let images = kept(engine)?;
-    off_thread(move || images.list()).await
+pub async fn images(engine: &Engine, tenant: &Tenant) -> Result<Vec<ImageRecord>, OpError> {
+    let (images, tenant) = (kept(engine)?, tenant.clone());
+    off_thread(move || images.list(&tenant)).await
 }
 
-/// Removes a name that no box uses.
+/// Removes a tenant's own name, if no box uses it.
 #[boxed]
-pub async fn remove_image(engine: &Engine, actor: &Actor, name: ImageName) -> Result<(), OpError> {
-    let (work, actor) = (engine.clone(), actor.clone());
-    engine.to_its_end(async move { remove(&work, &actor, name).await }).await
+pub async fn remove_image(engine: &Engine, actor: &Actor, tenant: &Tenant, name: ImageName) -> Result<(), OpError> {
+    let (work, actor, tenant) = (engine.clone(), actor.clone(), tenant.clone());
+    engine.to_its_end(async move { remove(&work, &actor, tenant, name).await }).await
 }
 
-async fn remove(engine: &Engine, actor: &Actor, name: ImageName) -> Result<(), OpError> {
+async fn remove(engine: &Engine, actor: &Actor, tenant: Tenant, name: ImageName) -> Result<(), OpError> {
+    let found = image(engine, &tenant, name.clone()).await?;
+    if found.tenant() != tenant {
+        return Err(OpError::OfPlatform { what: Resource::Image, id: name.to_string() });
+    }
     let images = kept(engine)?;
-    let (record, still_named) = off_thread(move || {
-        let record = images.remove(&name)?;
-        let still_named = images.has(&record.digest);
-        Ok((record, still_named))
-    })
-    .await?;
-    let entry = audit::admin_change(actor, "image", record.name.as_str(), "null", clock::now());
+    let record = off_thread(move || images.remove(&tenant, &name)).await?;
+    let entry = audit::image_change(actor, &record, &Value::Null, clock::now());
     engine.store().record_audit(vec![entry]).await?;
+    forget_copies(engine, &record).await
+}
+
+/// Removes the image names of a project that is being deleted. Boxes that still use one of the
+/// images keep its files.
+pub(crate) async fn remove_images_of(engine: &Engine, project: &Name) -> Result<(), OpError> {
+    for record in images_of(engine, project).await? {
+        remove_of_project(engine, &record).await?;
+        let entry = audit::image_change(&Actor::System, &record, &Value::Null, clock::now());
+        engine.store().record_audit(vec![entry]).await?;
+    }
+    Ok(())
+}
+
+/// Returns a project's own images. Empty if this server has no image store.
+pub(crate) async fn images_of(engine: &Engine, project: &Name) -> Result<Vec<ImageRecord>, OpError> {
+    let Ok(images) = kept(engine) else { return Ok(Vec::new()) };
+    let project = project.clone();
+    off_thread(move || images.list_own(&project)).await
+}
+
+async fn remove_of_project(engine: &Engine, record: &ImageRecord) -> Result<(), OpError> {
+    let (images, gone) = (kept(engine)?, record.clone());
+    off_thread(move || images.remove_name(&gone.tenant(), &gone.name)).await?;
+    forget_copies(engine, record).await
+}
+
+/// Removes the copies that providers keep of an image whose last name is gone.
+async fn forget_copies(engine: &Engine, record: &ImageRecord) -> Result<(), OpError> {
+    let (images, digest) = (kept(engine)?, record.digest);
+    let still_named = off_thread(move || Ok(images.has(&digest))).await?;
     for provider in engine.providers().iter().filter(|_| !still_named) {
         let Some(images) = provider.image_cache() else { continue };
         if let Err(error) = images.forget_image(&record.digest).await {

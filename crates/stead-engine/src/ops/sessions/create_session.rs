@@ -73,7 +73,7 @@ async fn create(
     let content = initial_content(engine, &tenant, &spec).await?;
     let mut spec = spec;
     if let Some(workspace) = &mut spec.workspace {
-        pool::take(engine, &pool_key, workspace).await;
+        pool::take(engine, &pool_key, &tenant, workspace).await;
     }
     let taken = spec.workspace.as_ref().map(|workspace| workspace.id);
     let at_once = made_at_once(&spec);

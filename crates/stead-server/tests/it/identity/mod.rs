@@ -1,5 +1,6 @@
 //! Tokens, roles and projects.
 
+mod images;
 mod isolation;
 mod tokens;
 
@@ -35,4 +36,22 @@ async fn ask(server: &TestServer, token: &str, method: &str, path: &str, body: V
 
 async fn get(server: &TestServer, token: &str, path: &str) -> Answer {
     ask(server, token, "GET", path, Value::Null).await
+}
+
+/// Imports an image with one file of this text.
+async fn import(server: &TestServer, token: &str, path: &str, text: &str) -> Value {
+    let files = tempfile::tempdir().unwrap();
+    std::fs::write(files.path().join("file"), text).unwrap();
+    let mut tar = Vec::new();
+    let tree = stead_fs::DiskFs::open(files.path()).unwrap();
+    stead_fs::archive::export_tar(&tree, &stead_fs::WorkspacePath::root(), &mut tar).unwrap();
+    let answer = server.ask("PUT", path).token(Some(token)).bytes(tar).send().await;
+    assert_eq!(answer.status, 201, "{path}: {answer:?}");
+    answer.json()
+}
+
+/// Closes a session, so that its box ends with the test.
+async fn close(server: &TestServer, session: &str) {
+    let closed = server.ask("DELETE", &format!("/api/v1/sessions/{session}")).send().await;
+    assert!(closed.status < 300, "{closed:?}");
 }

@@ -13,6 +13,7 @@ use stead_fs::{DiskFs, WorkspacePath, archive};
 use crate::client::segment;
 use crate::context::Context;
 use crate::failure::Failure;
+use crate::in_project::InProject;
 use crate::output::progress::Progress;
 use crate::output::{Mark, Table};
 use crate::render::{cell, timestamp};
@@ -29,23 +30,30 @@ pub(crate) enum ImageCommand {
         source: PathBuf,
         /// Name of the image, for `base_image` of an agent type or `stead run --image`
         name: String,
+        #[command(flatten)]
+        place: InProject,
     },
     /// List the imported images
-    Ls,
+    Ls {
+        #[command(flatten)]
+        place: InProject,
+    },
     /// Remove an image that no box uses
     Rm {
         /// Name of the image
         name: String,
+        #[command(flatten)]
+        place: InProject,
     },
 }
 
 impl ImageCommand {
     pub(crate) fn run(&self, context: &Context) -> Result<(), Failure> {
         match self {
-            Self::Import { source, name } => import(context, source, name),
-            Self::Ls => ls(context),
-            Self::Rm { name } => {
-                context.client()?.delete::<IgnoredAny>(&format!("/images/{}", segment(name)))?;
+            Self::Import { source, name, place } => import(context, source, name, place),
+            Self::Ls { place } => ls(context, place),
+            Self::Rm { name, place } => {
+                context.client()?.delete::<IgnoredAny>(&place.of(&format!("/images/{}", segment(name))))?;
                 let gone = json!({"name": name, "removed": true});
                 context.out.either(&gone, || context.out.marked(Mark::Good, &format!("{name} is gone")))
             }
@@ -53,7 +61,7 @@ impl ImageCommand {
     }
 }
 
-fn import(context: &Context, source: &Path, name: &str) -> Result<(), Failure> {
+fn import(context: &Context, source: &Path, name: &str, place: &InProject) -> Result<(), Failure> {
     let unreadable = |error| Failure::new(format!("cannot read {}", source.display())).because(&error);
     let is_directory = std::fs::metadata(source).map_err(unreadable)?.is_dir();
     let out = &context.out;
@@ -67,7 +75,8 @@ fn import(context: &Context, source: &Path, name: &str) -> Result<(), Failure> {
     };
     let length = archive.metadata().ok().map(|metadata| metadata.len());
     let mut archive = Progress::bytes(out, &format!("sending {name}"), length).of(archive);
-    let imported: Image = context.client()?.upload("PUT", &format!("/images/{}", segment(name)), &mut archive)?;
+    let path = place.of(&format!("/images/{}", segment(name)));
+    let imported: Image = context.client()?.upload("PUT", &path, &mut archive)?;
     out.either(&imported, || match out.is_terminal() {
         false => out.line(&imported.digest),
         true => {
@@ -92,17 +101,18 @@ fn packed(directory: &Path) -> Result<File, Failure> {
     Ok(spool)
 }
 
-fn ls(context: &Context) -> Result<(), Failure> {
-    let answer: List<Image> = context.client()?.get("/images")?;
+fn ls(context: &Context, place: &InProject) -> Result<(), Failure> {
+    let answer: List<Image> = context.client()?.get(&place.of("/images"))?;
     context.out.either(&answer, || {
         if answer.items.is_empty() {
             context.out.note("no images were imported");
             return Ok(());
         }
-        let mut table = Table::new(&["name", "digest", "files", "bytes", "imported"]);
+        let mut table = Table::new(&["name", "project", "digest", "files", "bytes", "imported"]);
         for image in &answer.items {
             let (files, bytes) = (image.files.to_string(), image.bytes.to_string());
-            table.row(&[&cell(&image.name), &image.digest, &files, &bytes, &timestamp(&image.imported_at)]);
+            let (name, project) = (cell(&image.name), cell(&image.project));
+            table.row(&[&name, &project, &image.digest, &files, &bytes, &timestamp(&image.imported_at)]);
         }
         context.out.table(&table)
     })

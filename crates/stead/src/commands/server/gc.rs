@@ -5,8 +5,8 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::json;
 use stead_core::Event;
-use stead_core::repository::RepositoryUrl;
-use stead_git::{MirrorUse, Mirrors};
+use stead_core::identity::Tenant;
+use stead_git::{HeldRepository, MirrorUse, Mirrors};
 use stead_providers::{LayerKey, LayerStore};
 use stead_store::{Sealer, Store, StoredBlob};
 
@@ -64,7 +64,7 @@ impl Gc {
     }
 
     /// Returns the garbage and the repositories of live sessions.
-    async fn collect(&self, store: &Store, holder: &str) -> Result<(Vec<StoredBlob>, Vec<RepositoryUrl>), Failure> {
+    async fn collect(&self, store: &Store, holder: &str) -> Result<(Vec<StoredBlob>, Vec<HeldRepository>), Failure> {
         let ownership = store.own(holder).await.map_err(|error| Failure::from_error(&error))?;
         let ownership = ownership.ok_or_else(|| {
             Failure::new("a Stead server uses this database").hint("stop it first: it may be about to use a blob")
@@ -90,7 +90,7 @@ impl Gc {
         Ok(unneeded)
     }
 
-    fn mirrors(&self, context: &Context, held: &[RepositoryUrl]) -> Result<Vec<MirrorUse>, Failure> {
+    fn mirrors(&self, context: &Context, held: &[HeldRepository]) -> Result<Vec<MirrorUse>, Failure> {
         let failed = |error| Failure::from_error(&error);
         let mirrors = Mirrors::open(context.config.git()?).map_err(failed)?;
         let retention = stead_git::Retention { unused: self.grace(), bytes: u64::MAX, grace: Duration::ZERO };
@@ -135,14 +135,16 @@ impl Gc {
 }
 
 /// The repositories of live sessions, from the first event of each.
-async fn repositories(store: &Store) -> Result<Vec<RepositoryUrl>, Failure> {
+async fn repositories(store: &Store) -> Result<Vec<HeldRepository>, Failure> {
     let failed = |error| Failure::from_error(&error);
     let mut repositories = Vec::new();
     for session in store.live_sessions().await.map_err(failed)? {
         let first = store.events(session.id, 0, 1).await.map_err(failed)?;
         let born = first.first().and_then(|stored| serde_json::from_str(&stored.payload).ok());
         if let Some(Event::SessionCreated { spec, .. }) = born {
-            repositories.extend(spec.workspace.and_then(|workspace| workspace.repository).map(|found| found.url));
+            let tenant = Tenant::of(spec.project.as_ref());
+            let repository = spec.workspace.and_then(|workspace| workspace.repository);
+            repositories.extend(repository.map(|repository| HeldRepository { tenant, url: repository.url }));
         }
     }
     Ok(repositories)

@@ -150,3 +150,25 @@ fn up_is_announced_with_its_agent_type() {
     assert_eq!(kit::wait(&mut child), Some(0));
     shown.ok();
 }
+
+#[test]
+fn a_git_credential_with_a_wrong_field_stops_the_start() {
+    for (line, expected) in [
+        ("project = 'a/b'", "the git credential for \"git.example\" has no valid project"),
+        ("project = ''", "the git credential for \"git.example\" has no valid project"),
+        ("projekt = 'web'", "unknown field `projekt`"),
+    ] {
+        let home = tempfile::tempdir().unwrap();
+        let text = format!("[[git_credentials]]\nhost = 'git.example'\ntoken_file = '/nonexistent'\n{line}\n");
+        let file = home.path().join("credentials.toml");
+        std::fs::write(&file, &text).unwrap();
+        let mut from_file = kit::stead(home.path());
+        let in_file =
+            kit::finish(from_file.args(["serve", "--listen", "127.0.0.1:0"]).env("STEAD_GIT_CREDENTIALS", &file));
+        std::fs::write(home.path().join("stead.toml"), &text).unwrap();
+        let in_settings = run(home.path(), &["serve", "--listen", "127.0.0.1:0"]);
+        for (ran, path) in [(in_file, "credentials.toml"), (in_settings, "stead.toml")] {
+            assert!(ran.code != Some(0) && ran.err.contains(expected) && ran.err.contains(path), "{line}: {}", ran.err);
+        }
+    }
+}

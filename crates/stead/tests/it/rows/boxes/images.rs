@@ -9,7 +9,7 @@ use stead_testkit::{ServerOptions, TestServer};
 use super::native::build_init;
 use crate::rows::server_with;
 
-fn with_images() -> TestServer {
+pub(super) fn with_images() -> TestServer {
     build_init();
     let options = ServerOptions::default();
     server_with(options.env("PODMAN_BASE_URL", &podman::shared().url()).env("STEAD_PODMAN_IMAGE", TOOLS))
@@ -243,7 +243,7 @@ fn x7_a_name_that_moves_moves_no_box() {
 }
 
 /// A root in which `/opt/old` contains this word.
-fn root_saying(word: &str) -> Vec<u8> {
+pub(super) fn root_saying(word: &str) -> Vec<u8> {
     tar(&[("opt/old", File(word.as_bytes(), 0o644)), ("bin/sh", File(&busybox(), 0o755)), ("bin/cat", Link("sh"))])
 }
 

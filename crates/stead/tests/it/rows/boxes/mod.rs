@@ -12,6 +12,7 @@ pub(super) mod podman;
 mod podman_layers;
 mod probe;
 mod process_trees;
+mod project_images;
 mod pull;
 mod pull_tls;
 mod shell;

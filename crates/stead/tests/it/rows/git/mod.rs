@@ -7,6 +7,7 @@ mod hostile;
 pub(crate) mod lfs;
 mod lfs_push;
 mod mirror;
+mod project_credentials;
 mod recovery;
 mod remote;
 pub(crate) mod ssh;
