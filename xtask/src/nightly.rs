@@ -14,6 +14,7 @@ const STEPS: &[Step] = &[
     Step { name: "eval-worker", about: "the Python worker", run: eval_worker::ensure },
     Step { name: "properties", about: "every property test with many more cases", run: properties },
     Step { name: "trees", about: "2,000 random process trees, each gone at its timeout", run: trees },
+    Step { name: "answers", about: "2,000 generated calls on each of the three providers", run: answers },
     Step { name: "patches", about: "500 random change sets per provider, applied by git and by Stead", run: patches },
     Step { name: "fuzz", about: "every fuzz target for a minute (STEAD_FUZZ_SECONDS)", run: fuzz::check },
     Step { name: "schemathesis", about: "1,000 examples per API operation", run: schemathesis::check_long },
@@ -84,16 +85,20 @@ fn flood() -> Result<()> {
 
 /// `PROPTEST_CASES` is proptest's own variable. `STEAD_FS_OPS` is the number of operations in the
 /// model test of the file layer, `STEAD_FS_CALLS` the number of calls on which memory and disk are
-/// compared, and `STEAD_ROW_CALLS` the number over HTTP.
+/// compared.
 fn properties() -> Result<()> {
     run_command(
         cargo()
             .args(["test", "--workspace", "--locked", "--no-fail-fast"])
             .env("PROPTEST_CASES", "4096")
             .env("STEAD_FS_OPS", "200000")
-            .env("STEAD_FS_CALLS", "200000")
-            .env("STEAD_ROW_CALLS", "1000"),
+            .env("STEAD_FS_CALLS", "200000"),
     )
+}
+
+/// The variant with containers compares all three providers.
+fn answers() -> Result<()> {
+    large("rows::files::same_answers::container", &[("STEAD_ROW_CALLS", "2000")])
 }
 
 fn patches() -> Result<()> {

@@ -1,6 +1,6 @@
 //! Builds a box, from the outside in: `stead-init launch`. In a box that a container runtime built,
 //! `stead-init guest` ([`guest`]) becomes process 1, and `stead-init tree` ([`mount_container`])
-//! assembles the files.
+//! assembles the files. `stead-init hash` ([`hash_tree`]) reads the layers of a snapshot.
 //!
 //! It is a single-threaded program. [`launch`] runs on the host and makes the control groups, the
 //! volume and the namespaces. The child continues in [`inside`], enters the new root, drops all
@@ -26,6 +26,7 @@ mod masks;
 mod reserve;
 mod root;
 mod shown_resources;
+mod tree_hash;
 mod volume;
 mod volume_image;
 
@@ -41,4 +42,5 @@ pub(crate) use lockdown::close_child;
 pub use masks::HIDDEN as HIDDEN_OF_PROC;
 pub use reserve::Reserve;
 pub use shown_resources::{processors, texts as shown_texts};
+pub use tree_hash::{HashReport, hash_tree};
 pub(crate) use volume::mounted as mount_volume;

@@ -16,6 +16,7 @@ mod pause;
 mod remove;
 mod spare;
 mod sweep;
+mod tree_hash;
 mod uids;
 
 pub use client::{Connection, Finished, Followed, InputEnd};
@@ -31,4 +32,5 @@ pub(crate) use remove::end_recorded;
 pub use remove::remove;
 pub use spare::{Spare, remove_spares};
 pub(crate) use sweep::remove_tree_at;
+pub use tree_hash::hash_layers;
 pub use uids::UidRanges;

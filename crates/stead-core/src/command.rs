@@ -21,6 +21,7 @@ use crate::pause::PauseMode;
 use crate::plan::Action;
 use crate::resolved_commit::{PushedBranch, ResolvedCommit};
 use crate::rewind::Checkpoint;
+use crate::session::HashAbsence;
 use crate::session::warning::WarningCode;
 use crate::spec::SessionSpec;
 use crate::tool::ToolName;
@@ -210,6 +211,11 @@ pub enum Outcome {
     ExecEnded {
         exec: ExecId,
         outcome: ExecOutcome,
+    },
+    /// The hash of a snapshot that was taken without one.
+    SnapshotHashed {
+        snapshot: SnapshotId,
+        hash: Result<String, HashAbsence>,
     },
     /// The outcome of a call could not be recorded and never will be.
     Abandoned {

@@ -23,9 +23,9 @@ use crate::event::{CloseReason, Event, Failure};
 use crate::identity::{Actor, Tenant};
 use crate::rejection::Rejection;
 use crate::session::warning::{Warning, WarningCode};
-use crate::session::{Session, State, Status, Workspace, WorkspaceStatus};
+use crate::session::{HashAbsence, Session, State, Status, Workspace, WorkspaceStatus};
 use crate::spec::{SessionSpec, WorkspaceSpec};
-use crate::{CallId, SessionId};
+use crate::{CallId, SessionId, SnapshotId};
 
 use call_tool::call_by_name;
 pub use call_tool::may_use;
@@ -270,6 +270,7 @@ pub fn conclude(state: &State, outcome: Outcome) -> Vec<Event> {
             vec![Event::CredentialUsed { host, kind, username, purpose, project }]
         }
         Outcome::ExecEnded { exec, outcome } => exec::ended(session, exec, outcome),
+        Outcome::SnapshotHashed { snapshot, hash } => snapshot_hashed(session, snapshot, hash),
         Outcome::Began { checkpoint, warnings } => ready::ready(session, workspace, spec, checkpoint, &warnings),
         Outcome::Removed => removed(session, workspace, spec),
         Outcome::RemovalFailed { reason } => vec![Event::RemovalFailed { reason }],
@@ -297,6 +298,19 @@ pub fn conclude(state: &State, outcome: Outcome) -> Vec<Event> {
             events
         }
     }
+}
+
+/// A hash counts only once, and only while the session can still be used.
+fn snapshot_hashed(session: &Session, snapshot: SnapshotId, hash: Result<String, HashAbsence>) -> Vec<Event> {
+    let live = matches!(session.status, Status::Active | Status::Paused);
+    if !live || !session.pending_hashes().any(|pending| pending == snapshot) {
+        return Vec::new();
+    }
+    let (tree_hash, tree_hash_absent) = match hash {
+        Ok(hash) => (Some(hash), None),
+        Err(reason) => (None, Some(reason)),
+    };
+    vec![Event::SnapshotHashed { snapshot, tree_hash, tree_hash_absent }]
 }
 
 fn provision_failed(workspace: &Workspace, failure: Failure) -> Vec<Event> {

@@ -23,7 +23,7 @@ use crate::rewind::{Checkpoint, Touched};
 use crate::session::HashAbsence;
 use crate::spec::SessionSpec;
 use crate::tool::ToolName;
-use crate::{CallId, ExecId, Name, SessionId, Timestamp};
+use crate::{CallId, ExecId, Name, SessionId, SnapshotId, Timestamp};
 
 pub use file_operation::{Existing, FileOperation, Parents};
 
@@ -174,6 +174,14 @@ pub enum Event {
         code: String,
         message: String,
         actor: Actor,
+    },
+    /// The hash of a snapshot that was taken without one, or the reason why it has none.
+    SnapshotHashed {
+        snapshot: SnapshotId,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tree_hash: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tree_hash_absent: Option<HashAbsence>,
     },
     /// The server is about to start a command in the box.
     ExecStarted {
@@ -333,6 +341,7 @@ impl Event {
             Self::ExecFinished { .. } => "ExecFinished",
             Self::ExecFailed { .. } => "ExecFailed",
             Self::ExecInterrupted { .. } => "ExecInterrupted",
+            Self::SnapshotHashed { .. } => "SnapshotHashed",
             Self::ActivitySeen { .. } => "ActivitySeen",
             Self::WorkspaceShared { .. } => "WorkspaceShared",
             Self::DigestSet { .. } => "DigestSet",

@@ -11,6 +11,7 @@ mod fingerprint;
 pub mod hash_absence;
 pub mod pause;
 pub mod rewind;
+mod snapshot_hashes;
 pub mod timeline;
 pub mod warning;
 
@@ -342,7 +343,7 @@ pub fn fold(state: &mut State, recorded: &Recorded) {
         session.was_active(recorded.at);
         return;
     }
-    if pause::fold(session, recorded) {
+    if pause::fold(session, recorded) || snapshot_hashes::fold(session, recorded) {
         return;
     }
     match &recorded.event {

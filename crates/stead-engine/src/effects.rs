@@ -9,4 +9,5 @@ pub(crate) mod guard;
 pub(crate) mod pause;
 pub(crate) mod perform;
 pub(crate) mod repository;
+pub(crate) mod snapshot_hashes;
 pub(crate) mod workspace_users;

@@ -29,6 +29,7 @@ use crate::background::seals;
 use crate::clock::{self, Clock};
 use crate::content::mcp::Connections;
 use crate::digests::Digests;
+use crate::effects::snapshot_hashes::SnapshotHashes;
 use crate::effects::workspace_users::WorkspaceUsers;
 use crate::error::OpError;
 use crate::journal::state_cache::StateCache;
@@ -162,6 +163,7 @@ struct Inner {
     pool: Pool,
     connections: Connections,
     exports: Arc<Semaphore>,
+    snapshot_hashes: SnapshotHashes,
     lanes: Lanes,
     creations: Creations,
     quota_cache: QuotaCache,
@@ -209,6 +211,7 @@ impl Engine {
             pool: Pool::default(),
             connections: Connections::default(),
             exports: Arc::new(Semaphore::new(MOST_EXPORTS)),
+            snapshot_hashes: SnapshotHashes::default(),
             lanes,
             creations,
             quota_cache: QuotaCache::default(),
@@ -329,6 +332,10 @@ impl Engine {
 
     pub(crate) fn exports(&self) -> Arc<Semaphore> {
         self.0.exports.clone()
+    }
+
+    pub(crate) fn snapshot_hashes(&self) -> &SnapshotHashes {
+        &self.0.snapshot_hashes
     }
 
     pub(crate) fn store(&self) -> &Store {

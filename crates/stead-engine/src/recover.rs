@@ -17,6 +17,7 @@ use stead_providers::{AdoptOrder, ProviderError};
 use crate::backoff::Backoff;
 use crate::effects::checkpoints;
 use crate::effects::exec_watch;
+use crate::effects::snapshot_hashes;
 use crate::engine::Engine;
 use crate::error::OpError;
 use crate::journal::history::history;
@@ -120,6 +121,7 @@ async fn recover_session(engine: &Engine, id: SessionId) -> Result<Option<Worksp
         };
         session.record(outcome).await?;
         exec_watch::take_up(engine, &session).await?;
+        snapshot_hashes::begin(engine, &session).await;
     }
     Ok(recovered.workspace_spec().map(|spec| spec.id))
 }

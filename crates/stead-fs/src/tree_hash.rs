@@ -57,42 +57,11 @@ impl DirectoryHash {
 /// Computes the hash of a tree that does not cache it, in one walk. A directory is hashed when the
 /// walk leaves it.
 pub(crate) fn of<F: Filesystem + ?Sized>(fs: &F) -> Result<ContentHash, FsError> {
-    let found = within(fs, Room { entries: u64::MAX, bytes: u64::MAX })?;
-    Ok(found.unwrap_or_else(|| DirectoryHash::new().finish()))
-}
-
-/// The maximum number of entries and bytes that a hash reads.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Room {
-    pub(crate) entries: u64,
-    pub(crate) bytes: u64,
-}
-
-impl Room {
-    /// Returns false if the entry does not fit.
-    fn take<F: Filesystem + ?Sized>(&mut self, fs: &F, walked: &Walked) -> Result<bool, FsError> {
-        if *self == (Self { entries: u64::MAX, bytes: u64::MAX }) {
-            return Ok(true);
-        }
-        let size = if walked.kind == Kind::File { fs.stat_entry(&walked.path)?.size } else { 0 };
-        let left = self.entries.checked_sub(1).zip(self.bytes.checked_sub(size));
-        Ok(left.map(|(entries, bytes)| *self = Self { entries, bytes }).is_some())
-    }
-}
-
-/// Like [`of`], for a tree that may be too large: returns `None` then.
-pub(crate) fn within<F: Filesystem + ?Sized>(fs: &F, mut room: Room) -> Result<Option<ContentHash>, FsError> {
-    let mut too_large = false;
     let mut open = vec![Open { path: WorkspacePath::root(), entries: Vec::new() }];
     let mut failed = None;
     fs.walk(&WorkspacePath::root(), &mut |walked| {
         close_until(&mut open, &walked.path);
-        let added = room.take(fs, walked).and_then(|fits| {
-            too_large = !fits;
-            if fits { add(fs, &mut open, walked) } else { Ok(()) }
-        });
-        match added {
-            _ if too_large => ControlFlow::Break(()),
+        match add(fs, &mut open, walked) {
             // Removed meanwhile: not part of the tree.
             Ok(()) | Err(FsError::NotFound { .. }) => ControlFlow::Continue(Walk::Continue),
             Err(error) => {
@@ -104,13 +73,39 @@ pub(crate) fn within<F: Filesystem + ?Sized>(fs: &F, mut room: Room) -> Result<O
     if let Some(error) = failed {
         return Err(error);
     }
-    if too_large {
-        return Ok(None);
-    }
     while open.len() > 1 {
         close(&mut open);
     }
-    Ok(open.pop().map(Open::hash))
+    Ok(open.pop().map_or_else(|| DirectoryHash::new().finish(), Open::hash))
+}
+
+/// The maximum number of entries and bytes that a hash reads.
+pub(crate) struct Room {
+    pub(crate) entries: u64,
+    pub(crate) bytes: u64,
+}
+
+impl Room {
+    /// Returns false if the entry does not fit.
+    fn take<F: Filesystem + ?Sized>(&mut self, fs: &F, walked: &Walked) -> Result<bool, FsError> {
+        let size = if walked.kind == Kind::File { fs.stat_entry(&walked.path)?.size } else { 0 };
+        let left = self.entries.checked_sub(1).zip(self.bytes.checked_sub(size));
+        Ok(left.map(|(entries, bytes)| *self = Self { entries, bytes }).is_some())
+    }
+}
+
+/// Like [`of`], for a tree that may be too large: returns `None` then, without reading any file.
+pub(crate) fn within<F: Filesystem + ?Sized>(fs: &F, mut room: Room) -> Result<Option<ContentHash>, FsError> {
+    let mut fits = Ok(true);
+    fs.walk(&WorkspacePath::root(), &mut |walked| {
+        fits = match room.take(fs, walked) {
+            // `of` decides what a vanished entry means.
+            Err(FsError::NotFound { .. }) => Ok(true),
+            taken => taken,
+        };
+        if matches!(fits, Ok(true)) { ControlFlow::Continue(Walk::Continue) } else { ControlFlow::Break(()) }
+    })?;
+    if fits? { of(fs).map(Some) } else { Ok(None) }
 }
 
 /// A directory whose entries are not complete yet.

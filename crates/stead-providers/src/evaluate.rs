@@ -65,8 +65,13 @@ impl<F: FnMut(&mut MemoryFs, &WorkspacePath) -> Result<(), FsError>> EvalFiles f
 
     fn write(&mut self, path: &str, content: &str, mode: WriteMode) -> Result<(), FileRefusal> {
         need(ToolName::Write, self.access.write)?;
-        self.fetch(path)?;
-        write(&mut self.files, path, content, mode, &self.limits, self.now_millis).map(drop)
+        let fetched = self.fetch(path);
+        let written = write(&mut self.files, path, content, mode, &self.limits, self.now_millis);
+        match fetched {
+            // A name that no disk can hold also breaks the rules of `write`, which come first.
+            Err(unfetched) if unfetched.code == "invalid_argument" => Err(written.err().unwrap_or(unfetched)),
+            fetched => fetched.and(written.map(drop)),
+        }
     }
 }
 
@@ -91,7 +96,12 @@ fn missing(path: &WorkspacePath, error: &FsError) -> FileRefusal {
 }
 
 fn refusal(error: &FsError) -> FileRefusal {
-    FileRefusal::new(error.code().as_str(), error.sentence())
+    let message = match error {
+        // The words of the tool `write`, which writes the files of a workspace in memory.
+        FsError::IsDirectory { path } => format!("Path is a directory: {path}"),
+        other => other.sentence(),
+    };
+    FileRefusal::new(error.code().as_str(), message)
 }
 
 /// Writes like the `write` tool, with the same limits and messages.

@@ -33,6 +33,7 @@ const NEEDS: &[Need] = &[
     Need { what: "openssl", package: "openssl", present: || succeeds("openssl", &["version"]) },
     Need { what: "gVisor", package: "runsc", present: || succeeds("runsc", &["--version"]) },
     Need { what: "busybox", package: "busybox-static", present: || succeeds("busybox", &["true"]) },
+    Need { what: "a Java runtime", package: "default-jre-headless", present: || succeeds("java", &["-version"]) },
 ];
 
 /// Peers of the benchmarks.

@@ -22,10 +22,12 @@ pub struct Snapshot {
     /// Sequence number of the event that recorded the snapshot.
     #[schema(minimum = 1)]
     pub seq: u64,
-    /// Hash of all files; `null` if the provider computes none.
+    /// Hash of all files; `null` until it is computed, which follows the snapshot of a large tree
+    /// or of a busy box.
     #[schema(required = true)]
     pub tree_hash: Option<String>,
-    /// Reason why there is no `tree_hash`. Absent if there is one.
+    /// Reason why there is no `tree_hash`. With `pending`, list the snapshots again later. Absent
+    /// if there is a hash.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<schema::HashAbsence>, nullable = false)]
     pub tree_hash_absent: Option<HashAbsence>,

@@ -15,6 +15,7 @@ use rustix::fs::{CWD, Mode};
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags, mount_bind, mount_change, unmount};
 use rustix::process::Signal;
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::allowances::{self, Charged};
@@ -72,7 +73,7 @@ pub fn mount_container() -> i32 {
         Ok(fd) => File::from(fd),
         Err(_) => return 2,
     };
-    match prepare().and_then(mount) {
+    match order_of_a_living_server().and_then(mount) {
         Ok(held) => {
             say(&report, &Report::Ready(held));
             0
@@ -84,13 +85,13 @@ pub fn mount_container() -> i32 {
     }
 }
 
-fn prepare() -> Result<ContainerMountOrder, Refused> {
+/// Reads the order of a helper, which the kernel kills if the server dies.
+pub(super) fn order_of_a_living_server<T: DeserializeOwned>() -> Result<T, Refused> {
     let refused = || "cannot be tied to who asked".to_owned();
     signals::close_from(4).or_refuse(Primitive::Spec, refused)?;
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).or_refuse(Primitive::Spec, refused)?;
     rustix::process::umask(Mode::from_raw_mode(0o022));
-    let order: ContainerMountOrder = read_order(&mut orders())?;
-    order.spec.check()?;
+    let order = read_order(&mut orders())?;
     // The server keeps its end of the pipe open until it has the report. This detects a server that
     // died before the death signal was set.
     let input = io::stdin();
@@ -104,6 +105,7 @@ fn prepare() -> Result<ContainerMountOrder, Refused> {
 
 fn mount(order: ContainerMountOrder) -> Result<Held, Refused> {
     let ContainerMountOrder { spec, to } = order;
+    spec.check()?;
     let counters = detached_mount::open_directory(CWD, "/proc/sys/user")?;
     let host = namespace("self", "mnt")?;
     let (target, users) = match &to {

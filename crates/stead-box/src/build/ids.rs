@@ -5,7 +5,8 @@ use std::fs::File;
 use std::io::Read;
 use std::os::fd::OwnedFd;
 
-use rustix::process::{Pid, WaitOptions, getegid, geteuid, waitpid};
+use rustix::process::{Gid, Pid, Uid, WaitOptions, getegid, geteuid, getpid, waitpid};
+use rustix::thread::UnshareFlags;
 
 use crate::error::{OrRefuse, Primitive, Refused};
 use crate::spec::{AGENT_ID, Ids, RANGE_LENGTH};
@@ -18,15 +19,26 @@ pub(super) fn map(child: Pid, ids: Ids) -> Result<(), Refused> {
             let line = format!("0 {first} {RANGE_LENGTH}\n");
             (line.clone(), line)
         }
-        Ids::Own => {
-            // Required before an unprivileged user may map a group, because a group can also deny
-            // access.
-            write(child, "setgroups", "deny")?;
-            (format!("{AGENT_ID} {} 1\n", geteuid().as_raw()), format!("{AGENT_ID} {} 1\n", getegid().as_raw()))
-        }
+        Ids::Own => return map_one(child, geteuid(), getegid()),
     };
     write(child, "gid_map", &groups)?;
     write(child, "uid_map", &users)
+}
+
+/// Shows one user and one group as the agent's.
+fn map_one(child: Pid, user: Uid, group: Gid) -> Result<(), Refused> {
+    // Required before an unprivileged user may map a group, because a group can also deny access.
+    write(child, "setgroups", "deny")?;
+    write(child, "gid_map", &format!("{AGENT_ID} {} 1\n", group.as_raw()))?;
+    write(child, "uid_map", &format!("{AGENT_ID} {} 1\n", user.as_raw()))
+}
+
+/// Moves this process into a user and a mount namespace of its own. Its user keeps its files.
+pub(super) fn enter_own() -> Result<(), Refused> {
+    let (user, group) = (geteuid(), getegid());
+    clone::unshare(UnshareFlags::NEWUSER | UnshareFlags::NEWNS)
+        .or_refuse(Primitive::Namespaces, || "cannot make a user namespace".to_owned())?;
+    map_one(getpid(), user, group)
 }
 
 fn write(child: Pid, file: &str, text: &str) -> Result<(), Refused> {

@@ -160,15 +160,7 @@ impl Staged {
     /// is gone they have no path.
     pub(super) fn compared(&self, upper: &str) -> Result<Option<Compared>, Refused> {
         let Some(before) = &self.before else { return Ok(None) };
-        let before = match before.as_slice() {
-            [] => open_staged("empty")?,
-            [one] => open_staged(one)?,
-            several => {
-                let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::RDONLY;
-                mount_overlay(&format!("{},userxattr", lower_option(several)), "base", flags)?;
-                open_staged("base")?
-            }
-        };
+        let before = merged(before)?;
         let upper = format!("volume/{upper}");
         let written = self
             .since
@@ -178,8 +170,22 @@ impl Staged {
     }
 }
 
+/// Opens the tree of several layers, without anything above them. The staging directory has an
+/// `empty` directory and an empty `base`.
+pub(super) fn merged(layers: &[String]) -> Result<OwnedFd, Refused> {
+    match layers {
+        [] => open_staged("empty"),
+        [one] => open_staged(one),
+        several => {
+            let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::RDONLY;
+            mount_overlay(&format!("{},userxattr", lower_option(several)), "base", flags)?;
+            open_staged("base")
+        }
+    }
+}
+
 fn open_staged(name: &str) -> Result<OwnedFd, Refused> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let refused = || "cannot open the tree that a diff compares with".to_owned();
+    let refused = || "cannot open the tree of the layers".to_owned();
     openat(CWD, Path::new(STAGING).join(name), flags, Mode::empty()).or_refuse(Primitive::Overlay, refused)
 }

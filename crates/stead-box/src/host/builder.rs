@@ -15,11 +15,14 @@ use crate::error::BoxError;
 
 /// Timeout of a build, which normally takes milliseconds.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
+/// Interval at which a wait for a report checks for a cancellation.
+const CANCEL_CHECK: Duration = Duration::from_millis(100);
 
 /// Subcommand of the builder.
 pub(super) enum Work {
     Launch,
     Tree,
+    Hash,
 }
 
 pub(super) struct Builder(Child);
@@ -33,6 +36,7 @@ impl Builder {
             .arg(match work {
                 Work::Launch => "launch",
                 Work::Tree => "tree",
+                Work::Hash => "hash",
             })
             .env_clear()
             .current_dir("/")
@@ -64,16 +68,23 @@ impl Builder {
 
     /// Reads one line, or the part of it that arrives before the timeout.
     fn read_report(&mut self) -> Vec<u8> {
+        self.read_line(START_TIMEOUT, &|| false)
+    }
+
+    /// Reads one line, or the part of it that arrives before the timeout and before `cancelled`
+    /// returns true.
+    pub(super) fn read_line(&mut self, timeout: Duration, cancelled: &dyn Fn() -> bool) -> Vec<u8> {
         let mut report = Vec::new();
         let Some(stdout) = &mut self.0.stdout else { return report };
-        let deadline = Instant::now() + START_TIMEOUT;
+        let deadline = Instant::now() + timeout;
         let mut buffer = [0; 4096];
         while !report.ends_with(b"\n") && report.len() < 64 << 10 {
             let left = deadline.saturating_duration_since(Instant::now());
-            let timeout = Timespec { tv_sec: left.as_secs().cast_signed(), tv_nsec: left.subsec_nanos().into() };
-            match poll(&mut [PollFd::new(&*stdout, PollFlags::IN)], Some(&timeout)) {
-                Ok(0) => break,
-                Err(rustix::io::Errno::INTR) => continue,
+            let pause = left.min(CANCEL_CHECK);
+            let pause = Timespec { tv_sec: pause.as_secs().cast_signed(), tv_nsec: pause.subsec_nanos().into() };
+            match poll(&mut [PollFd::new(&*stdout, PollFlags::IN)], Some(&pause)) {
+                Ok(0) if left.is_zero() || cancelled() => break,
+                Ok(0) | Err(rustix::io::Errno::INTR) => continue,
                 Err(_) => break,
                 Ok(_) => {}
             }

@@ -5,13 +5,15 @@ use crate::parse::words;
 words!(
     /// The reason why a snapshot has no hash of its tree.
     HashAbsence, "tree_hash_absent", {
-        /// The tree has more entries or bytes than are hashed.
+        /// The server computes the hash after the snapshot. The event `SnapshotHashed` has it.
+        Pending = "pending",
+        /// The tree had more entries or bytes than older versions hashed.
         TooLarge = "too_large",
-        /// Processes were running in the box, so that the hash could be that of another tree.
+        /// Processes were running in the box, for which older versions had no hash.
         AtWork = "at_work",
-        /// The workspace is a directory of the host.
+        /// The workspace is a directory of the host, for which older versions had no hash.
         HostDirectory = "host_directory",
-        /// The box did not answer.
+        /// The files could not be read, or the session ended before they were.
         Failed = "failed",
     }
 );

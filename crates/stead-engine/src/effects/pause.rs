@@ -10,6 +10,7 @@ use stead_providers::ProviderError;
 
 use crate::effects::exec_watch;
 use crate::effects::perform::Again;
+use crate::effects::snapshot_hashes;
 use crate::engine::Engine;
 use crate::error::OpError;
 use crate::failpoint::pause;
@@ -93,6 +94,7 @@ pub(crate) async fn resume_box(
     session.record_surely(outcome).await?;
     if resumed {
         exec_watch::take_up(engine, session).await?;
+        snapshot_hashes::begin(engine, session).await;
     }
     Ok(Again::Now)
 }

@@ -20,7 +20,7 @@ use stead_eval::Evaluator;
 use stead_fs::archive::ArchiveError;
 use stead_fs::budget::{FIXED_BYTES, Stream, both};
 use stead_fs::patch::{self, Patch};
-use stead_fs::{Content, ContentHash, FsError, Listing, Stat};
+use stead_fs::{Content, ContentHash, FsError, Listing, Stat, Stop};
 
 use crate::contract::error::{OperateError, ProviderError};
 use crate::contract::execs::Execs;
@@ -285,6 +285,10 @@ pub trait Workspace: Send + Sync {
     /// Deletes snapshots that no session needs any more. Those that cannot be deleted now go with
     /// the workspace.
     async fn forget(&self, snapshots: Vec<SnapshotId>) -> Result<(), ProviderError>;
+
+    /// Returns the hash of a snapshot that was taken with [`HashAbsence::Pending`]. Takes as long
+    /// as reading all files, blocks no other operation, and ends soon after `stop`.
+    async fn hash_snapshot(&self, snapshot: SnapshotId, stop: Stop) -> Result<String, HashAbsence>;
 
     /// Deletes all snapshots but these. Call it only while no other operation runs: after a server
     /// start.

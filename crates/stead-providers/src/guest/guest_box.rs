@@ -10,8 +10,8 @@ use stead_core::event::{Failure, StepReport};
 use stead_core::policy::MountMode;
 use stead_core::rewind::{Checkpoint, Touched};
 use stead_core::session::HashAbsence;
-use stead_fs::DiskFs;
 use stead_fs::patch::{Options, Patch};
+use stead_fs::{DiskFs, Stop};
 
 use super::scratch::Scratch;
 use crate::contract::error::ProviderError;
@@ -82,6 +82,10 @@ pub(crate) trait GuestBox: Send + Sync + 'static {
 
     /// Like [`Self::snapshot`]. Also returns the hash of the tree, or the reason why it has none.
     fn snapshot_with_hash(&self, snapshot: SnapshotId) -> Result<Result<String, HashAbsence>, ProviderError>;
+
+    /// Returns the hash of a snapshot for which [`Self::snapshot_with_hash`] returned
+    /// [`HashAbsence::Pending`]. Takes as long as reading all files, and ends soon after `stop`.
+    fn hash_of_snapshot(&self, snapshot: SnapshotId, stop: &Stop) -> Result<String, HashAbsence>;
 
     /// Reports what was written since the tree was last kept, as far as this provider can tell.
     fn look(&self) -> Result<Looked, ProviderError>;

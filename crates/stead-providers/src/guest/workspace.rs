@@ -22,7 +22,7 @@ use stead_core::{CallId, SessionId, SnapshotId, Timestamp};
 use stead_fs::archive::{self, ArchiveError, ArchiveFormat, ArchiveLimits};
 use stead_fs::patch::{self, Patch};
 use stead_fs::tools::FileTool;
-use stead_fs::{Content, ContentHash, Entry, FsError, Limits, Listing, WorkspacePath};
+use stead_fs::{Content, ContentHash, Entry, FsError, Limits, Listing, Stop, WorkspacePath};
 
 use super::execs::GuestExecs;
 use super::guest_box::{GuestBox, MountOrder, mounts_fill};
@@ -440,6 +440,11 @@ impl Workspace for GuestWorkspace {
         // Deleting snapshots does not involve the box.
         let forgotten = self.with_alone(move |inner| inner.guest_box.forget(&snapshots)).await;
         forgotten.unwrap_or(Err(ProviderError::Interrupted))
+    }
+
+    async fn hash_snapshot(&self, snapshot: SnapshotId, stop: Stop) -> Result<String, HashAbsence> {
+        let hashed = self.with_alone(move |inner| inner.guest_box.hash_of_snapshot(snapshot, &stop)).await;
+        hashed.unwrap_or(Err(HashAbsence::Failed))
     }
 
     async fn retain(&self, wanted: BTreeSet<SnapshotId>) -> Result<(), ProviderError> {

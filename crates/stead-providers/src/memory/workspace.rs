@@ -15,13 +15,14 @@ use stead_core::plan::Action;
 use stead_core::quantity::ByteSize;
 use stead_core::request::TaskContext;
 use stead_core::rewind::{AbsenceReason, Checkpoint, CheckpointCost};
+use stead_core::session::HashAbsence;
 use stead_core::tool::ToolName;
 use stead_core::{SessionId, SnapshotId, Timestamp, WorkspaceId};
 use stead_eval::FileRefusal;
 use stead_fs::archive::{self, ArchiveError};
 use stead_fs::patch::{self, Patch};
 use stead_fs::tools::{self, Call, FileTool};
-use stead_fs::{Change, Filesystem, FsError, Limits, Listing, MemoryFs, PathRules, WorkspacePath};
+use stead_fs::{Change, Filesystem, FsError, Limits, Listing, MemoryFs, PathRules, Stop, WorkspacePath};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use super::tree::{Kept, Tree};
@@ -288,6 +289,11 @@ impl Workspace for MemoryWorkspace {
     async fn forget(&self, snapshots: Vec<SnapshotId>) -> Result<(), ProviderError> {
         self.keeper.kept.drop_all(self.keeper.owner, &snapshots);
         Ok(())
+    }
+
+    async fn hash_snapshot(&self, _snapshot: SnapshotId, _stop: Stop) -> Result<String, HashAbsence> {
+        // Every snapshot in memory has its hash at once.
+        Err(HashAbsence::Failed)
     }
 
     async fn retain(&self, wanted: BTreeSet<SnapshotId>) -> Result<(), ProviderError> {

@@ -6,6 +6,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use stead_core::command::CreateOrder;
+use stead_core::config::ResourceLimits;
 use stead_fs::mount::AllowedRoots;
 
 use crate::contract::error::ProviderError;
@@ -79,9 +80,25 @@ pub(super) fn image(images: &Images, order: &CreateOrder) -> Result<Option<HeldI
 /// Returns the image's environment, overridden by the session's.
 pub(super) fn env(order: &CreateOrder, lineage: &Lineage) -> BTreeMap<String, String> {
     let mut env = processor_env(&order.limits);
+    env.extend(java_options(&order.limits).map(|options| ("JAVA_TOOL_OPTIONS".to_owned(), options)));
     env.extend(lineage.image.iter().flat_map(|image| image.env.clone()));
     env.extend(order.env.iter().map(|(name, value)| (name.to_owned(), value.to_owned())));
     env
+}
+
+/// Returns options that tell a Java virtual machine the limits of the box; `None` without limits.
+///
+/// It reads limits only from a mounted control group, which a native box does not have, and
+/// otherwise asks the kernel, which tells it the resources of the host. Its heap would then grow
+/// beyond the limit, and the kernel would kill it. Each start prints a line about the variable.
+fn java_options(limits: &ResourceLimits) -> Option<String> {
+    let processors = stead_box::processors(limits.cpu.as_ref().map(|cpu| cpu.millis()));
+    let processors = processors.map(|count| format!("-XX:ActiveProcessorCount={count}"));
+    let memory = limits.memory.as_ref().map(|memory| format!("-XX:MaxRAM={}", memory.bytes()));
+    // Very old versions do not know every option and would refuse to start.
+    let lenient = "-XX:+IgnoreUnrecognizedVMOptions".to_owned();
+    let told: Vec<String> = processors.into_iter().chain(memory).collect();
+    (!told.is_empty()).then(|| [vec![lenient], told].concat().join(" "))
 }
 
 /// Returns the real path of an unpacked root on the host; `None` if the order names none. The path

@@ -1,7 +1,7 @@
 //! Boxes on this host's own kernel, over overlay trees.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use stead_box::{BoxError, Connection, Held, Limits, RunningBox, Volume};
@@ -28,6 +28,10 @@ impl Boxes for NativeBoxes {
 
     fn restart(&self) -> Restart {
         Restart::Milliseconds
+    }
+
+    fn init(&self) -> &Path {
+        &self.init
     }
 
     fn start(&self, order: &CreateOrder, lineage: &Lineage, kept: Vec<u32>) -> Result<Arc<dyn Running>, ProviderError> {

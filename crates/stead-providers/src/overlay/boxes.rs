@@ -1,6 +1,7 @@
 //! The interface to a provider's boxes over workspace trees.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use stead_box::{BoxError, Connection, Held, Limits};
@@ -24,6 +25,9 @@ pub(crate) trait Boxes: Send + Sync + 'static {
     fn provider(&self) -> ProviderName;
 
     fn restart(&self) -> Restart;
+
+    /// Path of `stead-init` on the host.
+    fn init(&self) -> &Path;
 
     /// Starts the box of a workspace over its layers. `kept` lists the generations of its own
     /// volume that are still in use.

@@ -22,6 +22,8 @@ pub(super) struct Copying {
     stop: Stop,
     /// The connection on which the box sends a copy. A workspace makes one such copy at a time.
     connection: Mutex<Option<UnixStream>>,
+    /// Held while a process reads the workspace's layers.
+    reading: Mutex<()>,
 }
 
 impl Copies {
@@ -41,13 +43,24 @@ impl Copying {
         self.stop.clone()
     }
 
-    /// Cancels the running copy and every later one.
+    /// Cancels the running copy or reading and every later one.
     pub(super) fn end(&self) {
         self.stop.request();
         if let Some(connection) = lock(&self.connection).take() {
             // Fails if the box has closed the connection, which also ends the copy.
             let _ = connection.shutdown(Shutdown::Both);
         }
+        drop(lock(&self.reading));
+    }
+
+    /// Reads layers unless the workspace is being removed. `read` must return soon after a
+    /// removal has set the flag: [`Self::end`] waits for it, so that no mount outlives the files.
+    pub(super) fn unless_removed<T>(&self, read: impl FnOnce(&Stop) -> Result<T, BoxError>) -> Result<T, BoxError> {
+        let _reading = lock(&self.reading);
+        if self.stop.is_requested() {
+            return Err(BoxError::Gone { reason: "the workspace is being removed" });
+        }
+        read(&self.stop)
     }
 
     /// Sends a file request to the box; [`Self::end`] cancels it.

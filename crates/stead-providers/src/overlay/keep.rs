@@ -1,6 +1,7 @@
 //! Keeps a tree: as a layer of the written files, or as a copy of everything.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use stead_box::BoxError;
@@ -8,18 +9,18 @@ use stead_box::protocol::{Answer, FileAsk, FileStat, ProtocolError};
 use stead_core::SnapshotId;
 use stead_core::rewind::Touched;
 use stead_core::session::HashAbsence;
-use stead_fs::{Kind, WorkspacePath};
+use stead_fs::{Kind, Stop, WorkspacePath};
 
-use super::lineage::Durability;
+use super::lineage::{Durability, Lineage};
 use super::overlay_box::{MOST_LAYERS, Margin, OverlayBox};
-use super::workspaces::BoxState;
+use super::workspaces::{BoxState, Workspaces};
 use crate::contract::error::ProviderError;
 use crate::guest::Looked;
 
 /// Maximum number of changed paths that are listed.
 const MOST_TOUCHED: u64 = 4096;
 
-/// A snapshot of a larger tree has no hash, because reading it takes longer than taking it.
+/// The hash of a larger tree is computed after the snapshot, because it takes longer.
 const HASHED_ENTRIES: u64 = 5_000;
 const HASHED_BYTES: u64 = 32 << 20;
 
@@ -77,23 +78,44 @@ impl OverlayBox {
 
     /// The hash of a tree that was just frozen, if it is small. The box starts over the frozen
     /// layers for that. The lock of the state keeps every other user out, so the box has written
-    /// nothing afterwards. A tree that was copied because its box is busy has no hash: its
-    /// processes may have changed files since.
-    pub(super) fn frozen_hash(&self, state: &mut BoxState) -> Result<String, HashAbsence> {
-        // Programs of the host may change a mounted directory at any time.
-        if self.lineage().map_err(|_| HashAbsence::Failed)?.bound.is_some() {
-            return Err(HashAbsence::HostDirectory);
-        }
-        if state.written {
-            return Err(HashAbsence::AtWork);
+    /// nothing afterwards. `None` for a tree that was copied, because the files of its box or of
+    /// its host directory may have changed since.
+    pub(super) fn frozen_hash(&self, state: &mut BoxState) -> Option<String> {
+        if state.written || self.lineage().ok()?.bound.is_some() {
+            return None;
         }
         let ask = FileAsk::TreeHash { most_entries: HASHED_ENTRIES, most_bytes: HASHED_BYTES };
-        // The snapshot is complete, so a box that does not answer only costs the hash.
-        let answered = self.connect_in(state).map_err(|_| HashAbsence::Failed)?.files(ask, None);
+        let answered = self.connect_in(state).ok()?.files(ask, None);
         state.written = false;
         match answered {
-            Ok((Answer::TreeHash { hash }, _)) => hash.ok_or(HashAbsence::TooLarge),
-            _ => Err(HashAbsence::Failed),
+            Ok((Answer::TreeHash { hash }, _)) => hash,
+            _ => None,
+        }
+    }
+
+    /// The hash of a snapshot, read from its layers without a box and without the lock of the
+    /// state: layers never change, so calls go on meanwhile.
+    pub(super) fn kept_hash(&self, snapshot: SnapshotId, stop: &Stop) -> Result<String, HashAbsence> {
+        let failed = |_| HashAbsence::Failed;
+        let lineage = self.lineage().map_err(failed)?;
+        let layers = lineage.snapshots.get(&snapshot.to_string()).cloned().ok_or(HashAbsence::Failed)?;
+        let read = Lineage { layers: layers.clone(), began_with: None, bound: None, ..lineage };
+        let Workspaces { directories, layers: store, copies, .. } = &*self.workspaces;
+        let mut spec = directories.spec(&self.order, &read, store, Vec::new()).map_err(failed)?;
+        // The volume of this workspace is read like any other.
+        spec.volume_directory = PathBuf::new();
+        let hash = copies.of(self.id()).unless_removed(|removal| {
+            stead_box::hash_layers(self.boxes.init(), &spec, &|| stop.is_requested() || removal.is_requested())
+        });
+        // A snapshot that was forgotten meanwhile may have lost files while they were read.
+        let kept = self.lineage().map_err(failed)?.snapshots.get(&snapshot.to_string()) == Some(&layers);
+        match hash {
+            Ok(hash) if kept => Ok(hash),
+            Ok(_) => Err(HashAbsence::Failed),
+            Err(error) => {
+                tracing::warn!(workspace = %self.id(), %snapshot, %error, "cannot hash a snapshot");
+                Err(HashAbsence::Failed)
+            }
         }
     }
 

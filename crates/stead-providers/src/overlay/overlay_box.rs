@@ -23,7 +23,7 @@ use stead_core::{SnapshotId, WorkspaceId};
 use stead_fs::archive::{self, ArchiveError};
 use stead_fs::mount::AllowedRoots;
 use stead_fs::patch::{Options, Patch};
-use stead_fs::{DiskFs, FsError, WorkspacePath};
+use stead_fs::{DiskFs, FsError, Stop, WorkspacePath};
 
 use super::boxes::{Boxes, Restart, Running};
 use super::keep::Patience;
@@ -400,7 +400,11 @@ impl GuestBox for OverlayBox {
     fn snapshot_with_hash(&self, snapshot: SnapshotId) -> Result<Result<String, HashAbsence>, ProviderError> {
         let mut state = self.lock();
         self.keep_as(&mut state, snapshot, Margin::OneGeneration, Patience::Long)?;
-        Ok(self.frozen_hash(&mut state))
+        Ok(self.frozen_hash(&mut state).ok_or(HashAbsence::Pending))
+    }
+
+    fn hash_of_snapshot(&self, snapshot: SnapshotId, stop: &Stop) -> Result<String, HashAbsence> {
+        self.kept_hash(snapshot, stop)
     }
 
     fn ends_for_a_snapshot(&self) -> bool {

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::path::Path;
 use std::sync::Arc;
 
 use stead_box::build::{ContainerMountOrder, MountTarget};
@@ -72,6 +73,10 @@ impl Boxes for PodmanBoxes {
 
     fn restart(&self) -> Restart {
         Restart::Noticeable
+    }
+
+    fn init(&self) -> &Path {
+        &self.0.config.init
     }
 
     fn start(&self, order: &CreateOrder, lineage: &Lineage, kept: Vec<u32>) -> Result<Arc<dyn Running>, ProviderError> {

@@ -13,7 +13,9 @@ use stead_core::event::{Failure, StepReport};
 use stead_core::rewind::{AbsenceReason, Checkpoint, CheckpointCost};
 use stead_core::session::HashAbsence;
 use stead_core::{SnapshotId, WorkspaceId};
+use stead_fs::archive::{self, ArchiveError};
 use stead_fs::patch::{Options, Patch};
+use stead_fs::{DiskFs, Filesystem as _, Stop};
 
 use super::box_records::{self, BoxRecords};
 use crate::contract::error::ProviderError;
@@ -84,8 +86,14 @@ impl GuestBox for CopiedBox {
     }
 
     fn snapshot_with_hash(&self, snapshot: SnapshotId) -> Result<Result<String, HashAbsence>, ProviderError> {
-        // Processes in the box may change files after the copy.
-        self.snapshot(snapshot).map(|()| Err(HashAbsence::AtWork))
+        self.snapshot(snapshot).map(|()| Err(HashAbsence::Pending))
+    }
+
+    fn hash_of_snapshot(&self, snapshot: SnapshotId, stop: &Stop) -> Result<String, HashAbsence> {
+        let hashed = hash_of_tar(self, snapshot, stop);
+        hashed
+            .inspect_err(|error| tracing::warn!(%snapshot, %error, "cannot hash a snapshot"))
+            .map_err(|_| HashAbsence::Failed)
     }
 
     fn look(&self) -> Result<Looked, ProviderError> {
@@ -130,6 +138,15 @@ impl GuestBox for CopiedBox {
     fn compare(&self, options: Options) -> Result<Patch, BoxError> {
         tars::compare(self, options)
     }
+}
+
+/// Unpacks a kept tree into a directory of the server and hashes that.
+fn hash_of_tar(guest_box: &CopiedBox, snapshot: SnapshotId, stop: &Stop) -> Result<String, ArchiveError> {
+    let tar = guest_box.kept(&snapshot.to_string())?;
+    let directory = guest_box.scratch().directory()?;
+    let mut files = DiskFs::open(directory.path())?.with_stop(stop.clone());
+    archive::unpack_tree(tar, &mut files)?;
+    Ok(files.tree_hash()?.to_string())
 }
 
 impl TarStore for CopiedBox {

@@ -82,6 +82,8 @@ fn known(event: Known) -> Option<String> {
         }
         Known::FileOperationFinished { failure: Some(failure), .. } => format!("failed: {}", failure.message),
         Known::FileOperationFinished { duration_ms, failure: None, .. } => format!("in {duration_ms} ms"),
+        Known::SnapshotHashed { snapshot, tree_hash: Some(hash), .. } => format!("{snapshot} is {hash}"),
+        Known::SnapshotHashed { snapshot, .. } => format!("{snapshot} has no hash"),
         Known::ExecStarted { spec, actor, .. } => format!("{}, by {}", spec.argv.join(" "), name(&actor)),
         Known::ExecFinished { exit, .. } => format!("exit code {}", exit.exit_code),
         Known::SessionFailed { failure: Reason { message, .. } }

@@ -14,6 +14,7 @@ use crate::effects::checkpoints;
 use crate::effects::file_changes;
 use crate::effects::guard::guard_op;
 use crate::effects::perform::millis;
+use crate::effects::snapshot_hashes;
 use crate::engine::Engine;
 use crate::error::OpError;
 use crate::failpoint::pause;
@@ -150,6 +151,9 @@ async fn perform(engine: &Engine, session: &OpenSession, intent: Intent) -> Resu
             match session.record(Outcome::OperationFinished { call, duration_ms, failure: None, files }).await? {
                 Some(seq) => {
                     staged.publish();
+                    if keeps {
+                        snapshot_hashes::begin(engine, session).await;
+                    }
                     Ok(Operated { seq, tree_hash, placement })
                 }
                 None => Err(not_active(session).await),

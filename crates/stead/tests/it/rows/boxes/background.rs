@@ -274,6 +274,19 @@ fn x4_out_of_memory_is_said_for_execs_and_shells() {
 }
 
 #[test]
+fn x4_a_java_virtual_machine_sizes_itself_by_its_box() {
+    let server = with_boxes();
+    let session = box_session(&server, json!({"resource_limits": {"cpu": "1", "memory": "512M"}}));
+    let flags = "java -XX:+PrintFlagsFinal -version | awk '$2 ~ /^(MaxHeapSize|UseSerialGC)$/ {print $2, $4}'";
+    let ended = tool(&server, &session, "bash", json!({"command": flags, "timeout": 120}));
+    assert_eq!(ended["stdout"], "MaxHeapSize 134217728\nUseSerialGC true\n", "a quarter of the memory: {ended}");
+    // The caller's own value replaces it.
+    let own = json!({"command": flags, "timeout": 120, "env": {"JAVA_TOOL_OPTIONS": "-Xmx64m"}});
+    let ended = tool(&server, &session, "bash", own);
+    assert!(ended["stdout"].as_str().unwrap().contains("MaxHeapSize 67108864\n"), "{ended}");
+}
+
+#[test]
 fn x4_programs_see_the_limits_of_their_box() {
     let server = with_boxes();
     let session = box_session(&server, json!({"resource_limits": {"cpu": "1", "memory": "128M"}}));

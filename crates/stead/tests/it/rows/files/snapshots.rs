@@ -4,9 +4,10 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::{Value, json};
-use stead_testkit::{Reply, TestServer};
+use stead_fs::{DiskFs, Filesystem as _};
+use stead_testkit::{Reply, TestServer, until};
 
-use crate::rows::{Files, on_both, on_podman, put, writer};
+use crate::rows::{Files, events, on_both, on_podman, put, writer};
 
 fn path(session: &Value, below: &str) -> String {
     format!("/sessions/{}{below}", session["id"].as_str().unwrap())
@@ -14,6 +15,16 @@ fn path(session: &Value, below: &str) -> String {
 
 fn snapshot(server: &TestServer, session: &Value, body: Value) -> Value {
     server.client().post(&path(session, "/snapshots"), body).expect(201)
+}
+
+/// Waits until a snapshot has its hash and returns the snapshot.
+#[track_caller]
+fn hashed(server: &TestServer, session: &Value, snapshot: &Value) -> Value {
+    until("the hash of a snapshot", || {
+        let listed = server.client().get(&path(session, "/snapshots")).expect(200);
+        let found = listed["items"].as_array().unwrap().iter().find(|item| item["id"] == snapshot["id"]).cloned();
+        found.filter(|found| found["tree_hash_absent"] != "pending")
+    })
 }
 
 fn restore(server: &TestServer, session: &Value, snapshot: &Value) -> Reply {
@@ -93,10 +104,9 @@ fn f10_restore_puts_everything_back(files: Files) {
     change(&server, &session);
     assert_ne!(tree(&server, &session), before);
     let later = snapshot(&server, &session, json!({}));
-    // The snapshot of a box whose processes have not ended yet has no hash.
-    if matches!(files, Files::Memory) {
-        assert_ne!(later["tree_hash"], kept["tree_hash"]);
-    }
+    // The snapshot of a box whose processes have not ended yet gets its hash later.
+    let (kept, later) = (hashed(&server, &session, &kept), hashed(&server, &session, &later));
+    assert!(later["tree_hash"].is_string() && later["tree_hash"] != kept["tree_hash"], "{later}");
     let restored = restore(&server, &session, &kept).expect(200);
     assert_eq!((&restored["id"], &restored["tree_hash"]), (&kept["id"], &kept["tree_hash"]));
     assert_eq!(tree(&server, &session), before);
@@ -122,7 +132,7 @@ fn f10_equal_trees_have_equal_hashes_on_every_provider(files: Files) {
             put(&server, session, &format!("{path}?mkdir=1"), content);
         }
         assert_eq!(server.tool(session, "mkdir", json!({"path": "empty/below"}))["ok"], true);
-        snapshot(&server, session, json!({}))["tree_hash"].clone()
+        hashed(&server, session, &snapshot(&server, session, json!({})))["tree_hash"].clone()
     };
     let (here, memory) = (writer(&server, files), server.session(json!({"agent_type": "m"})));
     let expected = hash(&memory);
@@ -132,13 +142,56 @@ fn f10_equal_trees_have_equal_hashes_on_every_provider(files: Files) {
     put(&server, &here, "a", b"two");
     let listed = server.client().get(&path(&here, "/snapshots")).expect(200);
     assert_eq!(listed["items"][0]["tree_hash"], expected);
-    assert_ne!(snapshot(&server, &here, json!({}))["tree_hash"], expected);
+    let changed = snapshot(&server, &here, json!({}));
+    assert_ne!(hashed(&server, &here, &changed)["tree_hash"], expected);
     let replay = server.client().get(&path(&here, "/replay")).expect(200);
     assert_eq!(replay["identical"], true);
-    // A large tree has none, rather than a slow snapshot.
-    put(&server, &here, "large", &vec![1; 33 << 20]);
-    let large = snapshot(&server, &here, json!({}))["tree_hash"].clone();
-    assert_eq!(large.is_null(), files != Files::Memory, "{large}");
+}
+
+/// A tar with more entries than a snapshot hashes before it answers.
+fn many_files() -> Vec<u8> {
+    let mut builder = tar::Builder::new(Vec::new());
+    for number in 0..6_000 {
+        let mut header = tar::Header::new_gnu();
+        let text = format!("file {number}\n");
+        header.set_mode(if number % 7 == 0 { 0o755 } else { 0o644 });
+        header.set_size(text.len() as u64);
+        builder.append_data(&mut header, format!("d{}/f{number}", number % 40), text.as_bytes()).unwrap();
+    }
+    builder.into_inner().unwrap()
+}
+
+fn f10_a_large_tree_gets_its_hash_after_the_snapshot(files: Files) {
+    let mut server = files.server();
+    server.agent_type("m", json!({"enabled": true, "provider": "memory"}));
+    let (here, memory) = (writer(&server, files), server.session(json!({"agent_type": "m"})));
+    let tar = many_files();
+    for session in [&here, &memory] {
+        server.client().bytes("PUT", &path(session, "/files?format=tar"), &[], &tar).reply().expect(200);
+    }
+    let expected = snapshot(&server, &memory, json!({}))["tree_hash"].clone();
+    let kept = snapshot(&server, &here, json!({}));
+    assert_eq!((&kept["tree_hash"], &kept["tree_hash_absent"]), (&Value::Null, &json!("pending")), "{kept}");
+    // Later changes are not part of it, and a restart of the server does not lose it.
+    put(&server, &here, "d1/f1", b"changed");
+    server.restart(None);
+    put(&server, &here, "d2/f2", b"changed");
+    assert_eq!(hashed(&server, &here, &kept)["tree_hash"], expected);
+    let events = events(&server, here["id"].as_str().unwrap(), "SnapshotHashed");
+    assert_eq!(events.len(), 1, "{events:?}");
+    let large = vec![1; 33 << 20];
+    for session in [&here, &memory] {
+        put(&server, session, "d1/f1", b"changed");
+        put(&server, session, "d2/f2", b"changed");
+        put(&server, session, "large", &large);
+    }
+    let (here_kept, memory_kept) = (snapshot(&server, &here, json!({})), snapshot(&server, &memory, json!({})));
+    assert_eq!(hashed(&server, &here, &here_kept)["tree_hash"], memory_kept["tree_hash"]);
+    // A close does not wait for a hash.
+    let last = snapshot(&server, &here, json!({}));
+    assert_eq!(last["tree_hash_absent"], "pending", "{last}");
+    assert_eq!(server.client().delete(&path(&here, "")).status, 204);
+    hashed(&server, &here, &last);
 }
 
 fn f10_what_is_refused(files: Files) {
@@ -241,27 +294,33 @@ fn f13_the_patch_applied_by_git_gives_the_same_tree(files: Files) {
     server.client().get(&path(&session, "/export?format=zip")).problem(400, "invalid_request");
 }
 
-fn f10_a_snapshot_without_a_hash_says_why(files: Files) {
+fn f10_a_snapshot_of_a_busy_box_gets_its_hash_later(files: Files) {
     let server = files.server();
     let session = writer(&server, files);
-    put(&server, &session, "small", b"x");
-    let small = snapshot(&server, &session, json!({}));
-    assert!(small["tree_hash"].is_string() && small["tree_hash_absent"].is_null(), "{small}");
-    if files == Files::Memory {
-        return;
-    }
-    // A process that may write keeps the box busy.
-    let path = path(&session, "/execs");
-    let exec = server.client().post(&path, json!({"command": "sleep 60", "background": true})).expect(201);
+    // A process that may write keeps the box busy. The other entries must not mislead a reader.
+    let command = "echo x > plain; ln -s /etc/passwd link; python3 -c 'import os; os.mkfifo(\"pipe\")'; sleep 60";
+    let execs = path(&session, "/execs");
+    let exec = server.client().post(&execs, json!({"command": command, "background": true})).expect(201);
+    until("the files of the command", || {
+        (server.tool(&session, "stat", json!({"path": "pipe"}))["ok"] == true).then_some(())
+    });
     let busy = snapshot(&server, &session, json!({}));
-    assert_eq!((&busy["tree_hash"], &busy["tree_hash_absent"]), (&Value::Null, &json!("at_work")), "{busy}");
-    server.client().delete(&format!("{path}/{}", exec["id"].as_str().unwrap()));
+    assert_eq!((&busy["tree_hash"], &busy["tree_hash_absent"]), (&Value::Null, &json!("pending")), "{busy}");
+    server.client().delete(&format!("{execs}/{}", exec["id"].as_str().unwrap()));
+    let same = tempfile::tempdir().unwrap();
+    std::fs::write(same.path().join("plain"), "x\n").unwrap();
+    std::os::unix::fs::symlink("/etc/passwd", same.path().join("link")).unwrap();
+    let expected = json!(DiskFs::open(same.path()).unwrap().tree_hash().unwrap().to_string());
+    assert_eq!(hashed(&server, &session, &busy)["tree_hash"], expected);
+    // The agent itself cannot read this file.
+    assert_eq!(server.tool(&session, "bash", json!({"command": "chmod 000 plain"}))["result"]["exit_code"], 0);
+    let unreadable = snapshot(&server, &session, json!({}));
+    assert_eq!(hashed(&server, &session, &unreadable)["tree_hash"], expected);
 }
 
 on_both!(
     f10_restore_puts_everything_back,
     f10_equal_trees_have_equal_hashes_on_every_provider,
-    f10_a_snapshot_without_a_hash_says_why,
     f10_what_is_refused,
     f10_a_key_makes_one_snapshot,
     f13_the_patch_applied_by_git_gives_the_same_tree
@@ -270,8 +329,16 @@ on_both!(
 on_podman!(
     f10_restore_puts_everything_back,
     f10_equal_trees_have_equal_hashes_on_every_provider,
-    f10_a_snapshot_without_a_hash_says_why,
     f10_what_is_refused,
     f10_a_key_makes_one_snapshot,
     f13_the_patch_applied_by_git_gives_the_same_tree
 );
+
+mod later_hashes {
+    use super::{f10_a_large_tree_gets_its_hash_after_the_snapshot, f10_a_snapshot_of_a_busy_box_gets_its_hash_later};
+
+    crate::rows::on_boxes!(
+        f10_a_large_tree_gets_its_hash_after_the_snapshot,
+        f10_a_snapshot_of_a_busy_box_gets_its_hash_later
+    );
+}
