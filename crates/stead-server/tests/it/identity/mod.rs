@@ -2,6 +2,7 @@
 
 mod isolation;
 mod tokens;
+mod usage;
 
 use serde_json::{Value, json};
 
