@@ -79,7 +79,7 @@ pub struct BlobUsage {
     pub bytes: u64,
 }
 
-/// What the sessions of one group reserved on one day.
+/// Amounts that the sessions of one group reserved on one day.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct UsageDay {
     /// Day in UTC.

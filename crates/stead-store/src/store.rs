@@ -211,7 +211,7 @@ impl Store {
         reservations::between(&mut self.backend.reader().await?.conn(), from, until).await
     }
 
-    /// What sessions used per day and group.
+    /// Returns the usage of sessions per day and group.
     pub async fn usage_history(&self, query: &UsageQuery) -> Result<Vec<UsageRow>, StoreError> {
         usage_days::select(&mut self.backend.reader().await?.conn(), query).await
     }

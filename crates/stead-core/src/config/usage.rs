@@ -1,4 +1,4 @@
-//! What sessions used over time: the amounts that they reserved, multiplied by the time.
+//! Usage over time: the amounts that sessions reserved, multiplied by the time.
 
 use crate::admission::Amounts;
 use crate::parse::words;

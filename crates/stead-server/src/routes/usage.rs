@@ -79,7 +79,7 @@ pub(crate) struct History {
 
 impl ReadQuery for History {
     fn read(parameters: &mut Parameters) -> Self {
-        let [from, to] = ["from", "to"].map(|name| parameters.parsed::<Moment>(name).map(|moment| moment.0));
+        let [from, to] = ["from", "to"].map(|name| parameters.parsed::<DateOrTime>(name).map(|given| given.0));
         Self {
             by: parameters.parsed("by").unwrap_or(UsageGroup::Project),
             project: parameters.parsed("project"),
@@ -114,9 +114,9 @@ impl History {
 }
 
 /// A date, which stands for its beginning, or a time.
-struct Moment(Timestamp);
+struct DateOrTime(Timestamp);
 
-impl std::str::FromStr for Moment {
+impl std::str::FromStr for DateOrTime {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {

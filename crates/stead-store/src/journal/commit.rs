@@ -3,9 +3,9 @@
 //!
 //! Invariant: a [`Commit`] is written completely or not at all. The order inside is fixed, so that
 //! concurrent commits on PostgreSQL take their locks in one order and cannot deadlock. It is key,
-//! session row, sums (`reservations.rs`, then `usage_days.rs`), with inserts between them that wait for nothing. A commit
-//! that creates a session takes the lock of the sums before it inserts the session's row, which no
-//! other transaction can hold.
+//! session row, sums (`reservations.rs`, then `usage_days.rs`), with inserts between them that wait
+//! for nothing. A commit that creates a session takes the lock of the sums before it inserts the
+//! session's row, which no other transaction can hold.
 
 use std::sync::Arc;
 
@@ -223,7 +223,8 @@ impl Commit {
         }
     }
 
-    /// The statements that change the session's reservation and count its use. There are none for most commits.
+    /// The statements that change the session's reservation and count its use. There are none for
+    /// most commits.
     async fn change_reservation(&self, conn: &mut Conn<'_>, holding: Holding) -> Result<Vec<Statement>, StoreError> {
         let Head { live, holds_workspace, .. } = self.head;
         let unchanged = holding.live == live && (!live || holding.holds_workspace == holds_workspace);

@@ -1,4 +1,4 @@
-//! What sessions used per day, for each project, user and agent type.
+//! The usage of sessions per day, for each project, user and agent type.
 //!
 //! A commit that changes a reservation adds the time since the last change, in the same
 //! transaction. A live session has the rest in the column `since` of its reservation. Reading

@@ -39,7 +39,8 @@ pub(super) async fn strays(conn: &mut Conn<'_>) -> Result<Vec<LedgerBreak>, Stor
     Ok(found)
 }
 
-/// Returns true if the table `audit` has the column. A read-only database may be older, and it is not migrated.
+/// Returns true if the table `audit` has the column. A read-only database may be older, and it is
+/// not migrated.
 pub(super) async fn has_column(conn: &mut Conn<'_>, column: &str) -> Result<bool, StoreError> {
     let sql = conn.either(
         "SELECT name FROM pragma_table_info('audit') WHERE name = $1",

@@ -1,4 +1,4 @@
-//! What sessions used per day: exact over midnight, pauses and ends, and the same after a restart.
+//! The usage of sessions per day: exact over midnight, pauses and ends, and after a restart.
 
 use stead_core::admission::Resources;
 use stead_core::usage::{UsageGroup, UsageSums};

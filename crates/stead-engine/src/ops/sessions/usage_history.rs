@@ -1,4 +1,4 @@
-//! What sessions used in the past.
+//! The usage history of sessions.
 
 use stead_core::usage::UsageGroup;
 use stead_core::{Day, Name};
