@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use stead_core::{SessionId, Timestamp};
+use stead_core::{SessionId, Timestamp, TokenId};
 use utoipa::ToSchema;
 
 use crate::schema;
@@ -20,6 +20,12 @@ pub struct AuditRecord {
     pub kind: String,
     /// Caller whose request caused the record.
     pub actor: String,
+    /// Token that the caller used. Absent for tokens without an id (those of the server's
+    /// configuration and of sessions), for the server itself, and in records of versions that did
+    /// not record it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::TokenId>)]
+    pub token: Option<TokenId>,
     /// Session that the record is about; `null` if it concerns no session.
     #[schema(value_type = Option<schema::SessionId>, required = true)]
     pub session: Option<SessionId>,

@@ -74,6 +74,8 @@ schemas! {
     TokenRequest = stead_core::identity::TokenRequest::json_schema();
     TokenRotation = stead_core::identity::TokenRotation::json_schema();
     Digest = json!({"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"});
+    UsageGroup = words(stead_core::usage::UsageGroup::ALL.iter().map(|word| word.as_str()));
+    Day = json!({"type": "string", "format": "date", "pattern": stead_core::Day::PATTERN, "description": "A day in UTC."});
     Timestamp = json!({"type": "string", "format": "date-time", "description": "RFC 3339, UTC."});
     Env = env::env();
     RepositoryUrl = text("https, ssh, user@host:path, http, file or an absolute path; without credentials.", policy::URL, 2048);

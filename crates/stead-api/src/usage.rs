@@ -1,8 +1,9 @@
-//! Disk usage. All sizes are in bytes on the disk.
+//! Disk usage, in bytes on the disk, and the history of what sessions reserved.
 
 use serde::{Deserialize, Serialize};
-use stead_core::SessionId;
 use stead_core::config::ProviderName;
+use stead_core::usage::UsageSums;
+use stead_core::{Day, SessionId};
 use utoipa::ToSchema;
 
 use crate::schema;
@@ -76,4 +77,49 @@ pub struct BlobUsage {
     pub count: u64,
     /// Size of all blobs.
     pub bytes: u64,
+}
+
+/// Amounts that the sessions of one group reserved on one day.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct UsageDay {
+    /// Day in UTC.
+    #[schema(value_type = schema::Day)]
+    pub day: Day,
+    /// Project of the sessions; `null` for sessions without one.
+    #[schema(required = true)]
+    pub project: Option<String>,
+    /// Name of the project, the user or the agent type; `null` for sessions without one. Sessions
+    /// that an administrator creates have no user.
+    #[schema(required = true)]
+    pub name: Option<String>,
+    /// Number of sessions that were created on this day.
+    pub sessions_created: u64,
+    /// Time that sessions lived, in seconds.
+    pub session_seconds: f64,
+    /// Time that sessions held a box, in seconds. A session that is paused by `stop` holds none.
+    pub box_seconds: f64,
+    /// Sum of the CPU limits of boxes times seconds, in cores times seconds.
+    pub cpu_seconds: f64,
+    /// Sum of the memory limits of boxes times seconds, rounded down.
+    pub memory_byte_seconds: u64,
+    /// Sum of the disk limits of workspaces times seconds, rounded down. A paused session keeps its
+    /// files.
+    pub disk_byte_seconds: u64,
+}
+
+impl UsageDay {
+    pub fn new(day: Day, project: Option<String>, name: Option<String>, sums: &UsageSums) -> Self {
+        let whole = |sum: u128| u64::try_from(sum / 1000).unwrap_or(u64::MAX);
+        Self {
+            day,
+            project,
+            name,
+            sessions_created: sums.sessions_created,
+            session_seconds: sums.session_millis as f64 / 1e3,
+            box_seconds: sums.box_millis as f64 / 1e3,
+            cpu_seconds: sums.cpu as f64 / 1e6,
+            memory_byte_seconds: whole(sums.memory),
+            disk_byte_seconds: whole(sums.disk),
+        }
+    }
 }

@@ -14,6 +14,7 @@ pub mod registry;
 pub mod request;
 pub mod tool;
 pub mod tool_limits;
+pub mod usage;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

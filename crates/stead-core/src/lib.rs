@@ -26,7 +26,7 @@ pub mod time;
 
 pub use audit_kind::AuditKind;
 pub use command::{Command, Effect, Outcome, Step};
-pub use config::{admission, capability, env, image, network, quantity, quota, registry, request, tool};
+pub use config::{admission, capability, env, image, network, quantity, quota, registry, request, tool, usage};
 pub use content_hash::ContentHash;
 pub use decide::{conclude, conclude_with_next, decide, decide_and_conclude, decide_with_next, may_use_exec, next};
 pub use event::{Event, Recorded};
@@ -37,4 +37,4 @@ pub use repository::{git_push, remote, resolved_commit};
 pub use resource::Resource;
 pub use session::{Session, State, Status, box_facts, digest, exec, fold, pause, rewind, timeline};
 pub use spec::{plan, policy};
-pub use time::{Timestamp, clock_history};
+pub use time::{Day, Timestamp, clock_history};

@@ -1,11 +1,14 @@
 //! Timestamps. This crate never reads a clock.
 
 pub mod clock_history;
+mod day;
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+
+pub use day::{Day, InvalidDay};
 
 /// Milliseconds since the Unix epoch. The text form is RFC 3339 in UTC with exactly three decimals,
 /// so that equal timestamps have equal texts.

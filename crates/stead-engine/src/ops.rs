@@ -40,7 +40,9 @@ pub use journal::replay_against::{AgainstReport, Changed, Other, replay_against}
 pub(crate) use registry::access::session_tenant;
 pub use registry::access::{principal_of, record_access_denied, session_location};
 pub(crate) use registry::agent_type::all_agent_types;
-pub use registry::agent_type::{agent_type, agent_types, create_agent_type, delete_agent_type, set_workspace_config};
+pub use registry::agent_type::{
+    agent_type, agent_types, create_agent_type, delete_agent_type, replace_agent_type, set_workspace_config,
+};
 pub use registry::document::Page;
 pub use registry::image::{image, images, import_image, remove_image};
 pub(crate) use registry::image::{images_of, remove_images_of};
@@ -61,6 +63,7 @@ pub use sessions::plan_session::{Outlook, SessionPlan, plan_session};
 pub use sessions::session::{SessionList, SessionPage, session, session_counts, sessions, wait_settled};
 pub use sessions::update_session::{NewEnd, update_session};
 pub use sessions::usage::{SessionUsage, Usage, session_usage, usage};
+pub use sessions::usage_history::usage_history;
 pub use tools::call_bound_tool::{BoundReply, CallLink, call_bound_tool};
 pub use tools::call_tool::{ToolReply, call_tool, call_tool_until};
 pub use tools::exec::{ExecView, exec, execs, feed_exec, kill_exec, resize_exec, signal_exec, start_exec};

@@ -34,7 +34,7 @@ pub(crate) fn table() -> OpenApiRouter<App> {
 fn api() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(agent_types::create, agent_types::list))
-        .routes(routes!(agent_types::show, agent_types::delete))
+        .routes(routes!(agent_types::show, agent_types::replace, agent_types::delete))
         .routes(routes!(agent_types::workspace_config, agent_types::set_workspace_config))
         .routes(routes!(projects::list))
         .routes(routes!(projects::show, projects::set, projects::delete))
@@ -52,6 +52,7 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(images::list))
         .routes(routes!(images::show, images::import, images::remove))
         .routes(routes!(usage::show))
+        .routes(routes!(usage::history))
         .routes(routes!(sessions::create, sessions::list))
         .routes(routes!(sessions::plan))
         .routes(routes!(sessions::show, sessions::close, lifecycle::update))

@@ -5,4 +5,5 @@ pub(crate) mod commit;
 pub(crate) mod reservations;
 pub(crate) mod search;
 pub(crate) mod session;
+pub(crate) mod usage_days;
 pub(crate) mod verify;

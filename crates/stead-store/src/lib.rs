@@ -34,6 +34,7 @@ pub use journal::commit::{Commit, CommitError, Committed, Head, IdempotencyClaim
 pub use journal::reservations::Admission;
 pub use journal::search::{SearchTerm, SessionTerms};
 pub use journal::session::{SessionQuery, SessionRow};
+pub use journal::usage_days::{UsageQuery, UsageRow};
 pub use journal::verify::ChainVerdict;
 pub use ledger::{
     AcceptedCut, Anchor, Continuity, Cut, InvalidPublicKey, LedgerBreak, LedgerReport, PublicKey, Seal, Sealer,

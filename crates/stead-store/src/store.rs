@@ -29,6 +29,7 @@ use crate::journal::commit::{Commit, CommitError, Committed};
 use crate::journal::reservations;
 use crate::journal::search::{SessionTerms, WriteTerms};
 use crate::journal::session::{self, SessionQuery, SessionRow};
+use crate::journal::usage_days::{self, UsageQuery, UsageRow};
 use crate::journal::verify::{self, ChainVerdict};
 use crate::ledger::{self, Anchor, Continuity, LedgerReport, PublicKey, Seal, Sealer, WriteSeal};
 use crate::tables::audit::{self, AuditEntry, AuditQuery, AuditRow, RecordAudit};
@@ -208,6 +209,11 @@ impl Store {
     /// `until` is not included.
     pub async fn reserved(&self, from: &str, until: &str) -> Result<BTreeMap<String, Amounts>, StoreError> {
         reservations::between(&mut self.backend.reader().await?.conn(), from, until).await
+    }
+
+    /// Returns the usage of sessions per day and group.
+    pub async fn usage_history(&self, query: &UsageQuery) -> Result<Vec<UsageRow>, StoreError> {
+        usage_days::select(&mut self.backend.reader().await?.conn(), query).await
     }
 
     pub async fn head(&self, session: SessionId) -> Result<Option<SessionRow>, StoreError> {

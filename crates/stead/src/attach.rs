@@ -18,7 +18,7 @@ use stead_core::exec::{ExecFailureCode, ExecStatus, FullBuffer};
 use crate::client::{Client, ExecNews, exec_path, follow_exec, segment, stdin_body};
 use crate::failure::Failure;
 use crate::output::{self, Channel};
-use raw_terminal::RawTerminal;
+pub(crate) use raw_terminal::RawTerminal;
 
 /// Ctrl-]: detaches from the command.
 const DETACH: u8 = 0x1d;

@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::failure::suggest::meant;
 
 use agent_content::{apply_content, content, digest, prompt, runs, sync};
-use configuration::{agent_type, image, plan, platform, pool, project, providers, token, whoami};
+use configuration::{agent_type, config, image, login, plan, platform, pool, project, providers, token, whoami};
 use execution::{eval, exec, mcp, run, shell, tool, tools};
 use files::{apply, blob, cp, diff, export, restore, rewind, snapshot};
 use program::{completions, man, openapi, version, welcome};
@@ -85,6 +85,9 @@ pub(crate) enum Command {
     /// Show or set the settings shared by all sessions
     #[command(subcommand)]
     Platform(platform::PlatformCommand),
+    /// Check and show settings; plan and apply declarations in files
+    #[command(subcommand)]
+    Config(config::ConfigCommand),
     /// Push, list, compare and validate agent content
     #[command(subcommand)]
     Content(content::ContentCommand),
@@ -109,11 +112,13 @@ pub(crate) enum Command {
     Providers(providers::Providers),
     /// List the warm pools: boxes that are kept started for agent types
     Pool(pool::Pool),
-    /// Show disk usage
+    /// Show disk usage, or what sessions reserved per day
     Usage(usage::Usage),
     /// Create, list, rotate and revoke tokens
     #[command(subcommand)]
     Token(token::TokenCommand),
+    Login(login::LoginCommand),
+    Logout(login::LogoutCommand),
     /// Show whose token the command line uses, and what it may do
     Whoami(whoami::WhoamiCommand),
     /// Explain decisions of the server
@@ -151,6 +156,8 @@ fn dispatch(command: Command, context: &Context) -> Result<(), Failure> {
         Command::Exec(command) => command.run(context),
         Command::Shell(command) => command.run(context),
         Command::Session(command) => command.run(context),
+        Command::Login(command) => command.run(context),
+        Command::Logout(command) => command.run(context),
         Command::Whoami(command) => command.run(context),
         Command::Explain(command) => command.run(context),
         Command::Events(command) => command.run(context),
@@ -174,6 +181,7 @@ fn dispatch(command: Command, context: &Context) -> Result<(), Failure> {
         Command::AgentType(command) => command.run(context),
         Command::Project(command) => command.run(context),
         Command::Platform(command) => command.run(context),
+        Command::Config(command) => command.run(context),
         Command::Content(command) => command.run(context),
         Command::Sync(command) => command.run(context),
         Command::ApplyContent(command) => command.run(context),

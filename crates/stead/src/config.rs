@@ -4,10 +4,12 @@
 //! ([`ServerSettings`]), so a mistake there does not affect clients. Each value keeps its source,
 //! so that an error can name it.
 
+mod effective;
 mod endpoint;
 mod file;
 mod git;
 mod limits;
+mod login;
 mod podman;
 mod server;
 #[cfg(test)]
@@ -17,9 +19,10 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-pub(crate) use endpoint::{Endpoint, is_loopback};
+pub(crate) use endpoint::{Endpoint, Resolved, is_loopback, server_url};
 use limits::LimitKeys;
 pub(crate) use limits::Limits;
+pub(crate) use login::{Login, LoginFile};
 use podman::PodmanKeys;
 pub(crate) use podman::PodmanSettings;
 pub(crate) use server::{Listen, ServerSettings};
@@ -67,6 +70,8 @@ pub(crate) struct Config {
     pub(crate) home: Home,
     pub(crate) log: Option<Setting>,
     pub(crate) database_url: Option<Setting>,
+    /// `None` if the user has no home directory.
+    pub(crate) login_file: Option<LoginFile>,
     url: Option<Setting>,
     token: Option<Secret>,
     listen: Option<Setting>,
@@ -89,6 +94,8 @@ pub(crate) struct Config {
     git_credentials_file: Option<Setting>,
     file_path: PathBuf,
     home_flag: Option<PathBuf>,
+    /// The flag or the variable that names the home. `None` for the default home.
+    home_from: Option<&'static str>,
 }
 
 /// Reads an environment variable. Tests pass their own function.
@@ -108,6 +115,10 @@ impl Config {
             let hint = "it is one word, as `stead token show` prints it";
             Secret::read(&setting.value).ok_or_else(|| Failure::new("STEAD_TOKEN is not a token").hint(hint))
         });
+        let home_from = match &flags.home {
+            Some(_) => Some("--home"),
+            None => environment("STEAD_HOME").filter(|path| !path.is_empty()).map(|_| "STEAD_HOME"),
+        };
         let flag =
             |name, value: &Option<String>| value.clone().map(|value| Setting { value, source: Source::Flag(name) });
         let merged = |name, key, value: Option<String>| merge.setting(name, key, value);
@@ -171,6 +182,8 @@ impl Config {
             home,
             file_path,
             home_flag: flags.home.clone(),
+            home_from,
+            login_file: LoginFile::locate(environment),
         })
     }
 

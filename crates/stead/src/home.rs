@@ -6,7 +6,7 @@
 mod identity;
 mod lock;
 mod presence;
-mod private_file;
+pub(crate) mod private_file;
 
 use std::fs::{DirBuilder, Permissions};
 use std::io;

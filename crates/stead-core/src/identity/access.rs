@@ -25,7 +25,7 @@ impl Principal {
     /// An administrator, such as the holder of a token of the server's configuration.
     pub fn admin(name: &str) -> Self {
         Self {
-            actor: Actor::Admin { name: name.to_owned() },
+            actor: Actor::Admin { name: name.to_owned(), token: None },
             role: role_name(Role::Admin),
             project: None,
             permissions: Role::Admin.permissions(),
@@ -39,7 +39,7 @@ impl Principal {
         let whole = token.operations.is_none() && token.agent_types.is_none();
         let admin = token.role.as_str() == Role::Admin.as_str() && whole;
         let actor = match admin {
-            true => Actor::Admin { name: token.user.to_string() },
+            true => Actor::Admin { name: token.user.to_string(), token: Some(token.id) },
             false => Actor::User { name: token.user.to_string(), project: token.project.clone(), token: token.id },
         };
         let kept = |permission: &Permission| {

@@ -428,7 +428,7 @@ fn an_exec_needs_the_tool_it_could_replace() {
     let refused = decide(
         &live.state,
         Command::Exec { exec: ExecId::from_bits(7), order: exec_order() },
-        &Actor::Admin { name: "a".to_owned() },
+        &Actor::Admin { name: "a".to_owned(), token: None },
     );
     assert_eq!(refused.unwrap_err().to_string(), "Tool 'bash' is not enabled for this agent type");
 }

@@ -16,6 +16,7 @@ pub(crate) fn entries(session: SessionId, event: &Event, at: Timestamp) -> Vec<A
         at,
         kind: kind.to_string(),
         actor: actor.to_string(),
+        token: actor.token(),
         session: Some(session),
         body: body.to_string(),
     };
@@ -156,7 +157,14 @@ pub(crate) fn image_change(actor: &Actor, image: &ImageRecord, after: &Value, at
 
 /// A record that is about no session.
 fn without_session(kind: AuditKind, actor: &Actor, body: &Value, at: Timestamp) -> AuditEntry {
-    AuditEntry { at, kind: kind.to_string(), actor: actor.to_string(), session: None, body: body.to_string() }
+    AuditEntry {
+        at,
+        kind: kind.to_string(),
+        actor: actor.to_string(),
+        token: actor.token(),
+        session: None,
+        body: body.to_string(),
+    }
 }
 
 /// Returns the project that a change is about, from the id of the changed document.

@@ -8,3 +8,4 @@ pub(super) mod plan_session;
 pub(super) mod session;
 pub(super) mod update_session;
 pub(super) mod usage;
+pub(super) mod usage_history;

@@ -19,7 +19,7 @@ pub(crate) struct Fixture {
 }
 
 pub(crate) fn admin() -> Actor {
-    Actor::Admin { name: "test".to_owned() }
+    Actor::Admin { name: "test".to_owned(), token: None }
 }
 
 async fn start(home: &Path, settings: Settings) -> Engine {

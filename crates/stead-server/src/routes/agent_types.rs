@@ -81,6 +81,28 @@ pub(crate) async fn show(
     Ok(axum::Json(shown(&tenancy, found)))
 }
 
+/// Replace an agent type.
+///
+/// An absent field gets its default. Running sessions keep the configuration that they were created
+/// with.
+#[utoipa::path(put, path = "/agent-types/{id}", tag = "agent types", operation_id = "replace_agent_type",
+    params(("id" = schema::Name, Path), ProjectParams), request_body = schema::AgentTypeDeclaration,
+    responses((status = 200, body = AgentType)))]
+pub(crate) async fn replace(
+    State(app): State<App>,
+    Caller(actor): Caller,
+    tenancy: Tenancy,
+    NamePath(id): NamePath,
+    Query(InProject { project, .. }): Query<InProject<Nothing>>,
+    body: Json<AgentTypeDeclaration>,
+) -> Result<axum::Json<AgentType>, Problem> {
+    let tenant = tenancy.changed_tenant(project)?;
+    if body.value.id != id {
+        return Err(Problem::invalid("id", "must be the id of the path"));
+    }
+    Ok(axum::Json(ops::replace_agent_type(&app.engine, &actor, &tenant, body.value).await?.into()))
+}
+
 /// Delete an agent type that has no live sessions.
 #[utoipa::path(delete, path = "/agent-types/{id}", tag = "agent types", operation_id = "delete_agent_type",
     params(("id" = schema::Name, Path), ProjectParams), responses((status = 204, description = "It is gone."), (status = 409)))]

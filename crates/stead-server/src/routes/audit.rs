@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures::stream;
-use stead_core::{AuditKind, Name, SessionId, Timestamp};
+use stead_core::{AuditKind, Name, SessionId, Timestamp, TokenId};
 use stead_engine::ops;
 use stead_store::{AuditOrder, AuditQuery, AuditRow};
 use utoipa::IntoParams;
@@ -35,6 +35,9 @@ pub(crate) struct AuditParams {
     /// Only records of this caller, such as `user:alice@web`.
     #[param(min_length = 1, max_length = 256)]
     actor: Option<String>,
+    /// Only records of callers with this token.
+    #[param(value_type = Option<schema::TokenId>)]
+    token: Option<String>,
     /// Only records about this project.
     #[param(value_type = Option<schema::Name>)]
     project: Option<String>,
@@ -80,6 +83,7 @@ impl ReadQuery for Filter {
             session,
             kind,
             actor: parameters.text("actor", 256),
+            token: parameters.parsed::<TokenId>("token"),
             project: parameters.parsed::<Name>("project").map(String::from),
             from: parameters.parsed::<Timestamp>("from"),
             to: parameters.parsed::<Timestamp>("to"),

@@ -20,8 +20,8 @@ impl IntoWire for AuditRow {
         let Self { id, project, entry } = self;
         // The engine writes JSON. A row that is not valid JSON is returned as a string.
         let detail = serde_json::from_str(&entry.body).unwrap_or(Value::String(entry.body));
-        let (at, kind, actor, session) = (entry.at, entry.kind, entry.actor, entry.session);
-        AuditRecord { id, at, kind, actor, session, project, detail }
+        let (at, kind, actor, token, session) = (entry.at, entry.kind, entry.actor, entry.token, entry.session);
+        AuditRecord { id, at, kind, actor, token, session, project, detail }
     }
 }
 

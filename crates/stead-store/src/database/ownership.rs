@@ -15,9 +15,10 @@ use std::fs::{File, TryLockError};
 use std::mem::ManuallyDrop;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use sqlx::{PgConnection, PgPool};
+use stead_core::Timestamp;
 use tokio::task::JoinHandle;
 
 use crate::database::backend::{Backend, Connections, WRITE_LOCK};
@@ -123,9 +124,14 @@ impl Operation for TakeOver {
             )
             .await?;
         ledger::begin(conn).await?;
-        reservations::settle(conn).await?;
+        reservations::settle(conn, now()).await?;
         row.map(|(epoch,)| epoch).ok_or_else(|| StoreError::corrupt("owner", "the table owner is empty"))
     }
+}
+
+fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    Timestamp::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
 
 fn unlockable(source: crate::error::BoxedSource) -> StoreError {

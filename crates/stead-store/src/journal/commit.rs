@@ -3,9 +3,9 @@
 //!
 //! Invariant: a [`Commit`] is written completely or not at all. The order inside is fixed, so that
 //! concurrent commits on PostgreSQL take their locks in one order and cannot deadlock. It is key,
-//! session row, sums (`reservations.rs`), with inserts between them that wait for nothing. A commit
-//! that creates a session takes the lock of the sums before it inserts the session's row, which no
-//! other transaction can hold.
+//! session row, sums (`reservations.rs`, then `usage_days.rs`), with inserts between them that wait
+//! for nothing. A commit that creates a session takes the lock of the sums before it inserts the
+//! session's row, which no other transaction can hold.
 
 use std::sync::Arc;
 
@@ -19,6 +19,7 @@ use crate::journal::chain::{self, Hash};
 use crate::journal::reservations::{self, Admission, Reservation};
 use crate::journal::search::{self, Before, SessionTerms};
 use crate::journal::session::{read_hash, read_seq};
+use crate::journal::usage_days;
 use crate::ledger::{self, Entry, SessionRecord};
 use crate::tables::audit::{self, AuditEntry};
 use crate::tables::idempotency::{self, ClaimError, IdempotencyKey, IdempotencyRow};
@@ -222,7 +223,8 @@ impl Commit {
         }
     }
 
-    /// The statements that change the session's reservation. There are none for most commits.
+    /// The statements that change the session's reservation and count its use. There are none for
+    /// most commits.
     async fn change_reservation(&self, conn: &mut Conn<'_>, holding: Holding) -> Result<Vec<Statement>, StoreError> {
         let Head { live, holds_workspace, .. } = self.head;
         let unchanged = holding.live == live && (!live || holding.holds_workspace == holds_workspace);
@@ -231,7 +233,10 @@ impl Commit {
         }
         let before = if holding.live { reservations::select(conn, self.session).await? } else { None };
         let after = Reservation::after(self, before.as_ref());
-        Ok(reservations::change(self.session, before.as_ref(), after.as_ref()))
+        let mut statements = reservations::change(self.session, before.as_ref(), after.as_ref());
+        let created = after.as_ref().filter(|_| self.create);
+        statements.extend(usage_days::change(before.as_ref(), created, self.at));
+        Ok(statements)
     }
 
     /// Reads the head. On PostgreSQL, locks it until this transaction ends.

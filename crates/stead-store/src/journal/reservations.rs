@@ -11,7 +11,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use stead_core::admission::{self, Allowed, Amounts, Limit, Quantity, QuotaExceeded, Resources, Scope};
-use stead_core::{Event, SessionId};
+use stead_core::{Event, SessionId, Timestamp};
 
 use crate::database::sql::{Conn, Statement, values};
 use crate::error::StoreError;
@@ -37,11 +37,13 @@ const CEILING: u64 = 1 << 62;
 /// The row of a live session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Reservation {
-    project: Option<String>,
-    owner: Option<String>,
-    agent_type: String,
-    amounts: Amounts,
+    pub(super) project: Option<String>,
+    pub(super) owner: Option<String>,
+    pub(super) agent_type: String,
+    pub(super) amounts: Amounts,
     on_host: bool,
+    /// The time from which the reservation is not yet in `usage_days`.
+    pub(super) since: Timestamp,
 }
 
 impl Reservation {
@@ -56,6 +58,7 @@ impl Reservation {
             agent_type: head.agent_type.clone(),
             amounts: amounts(head.holds_workspace, held),
             on_host: held.on_host,
+            since: commit.at,
         })
     }
 
@@ -89,8 +92,8 @@ impl Reservation {
         let Amounts { boxes, cpu_millis, memory_bytes, disk_bytes, .. } = self.amounts;
         Statement {
             sql: "INSERT INTO reservations \
-                  (session, project, owner, agent_type, boxes, cpu_millis, memory_bytes, disk_bytes, on_host) \
-                  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+                  (session, project, owner, agent_type, boxes, cpu_millis, memory_bytes, disk_bytes, on_host, since) \
+                  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
             values: values![
                 session,
                 self.project.clone(),
@@ -100,7 +103,8 @@ impl Reservation {
                 cpu_millis,
                 memory_bytes,
                 disk_bytes,
-                self.on_host
+                self.on_host,
+                self.since
             ],
         }
     }
@@ -171,7 +175,7 @@ async fn sums(conn: &mut Conn<'_>, limits: &[Limit]) -> Result<HashMap<String, A
 
 /// Reads the row of a session.
 pub(super) async fn select(conn: &mut Conn<'_>, session: SessionId) -> Result<Option<Reservation>, StoreError> {
-    let sql = "SELECT project, owner, agent_type, boxes, cpu_millis, memory_bytes, disk_bytes, on_host \
+    let sql = "SELECT project, owner, agent_type, boxes, cpu_millis, memory_bytes, disk_bytes, on_host, since \
                FROM reservations WHERE session = $1";
     let row: Option<ReservationRow> = conn.optional("read a reservation", sql, values![session]).await?;
     Ok(row.map(ReservationRow::read))
@@ -180,7 +184,7 @@ pub(super) async fn select(conn: &mut Conn<'_>, session: SessionId) -> Result<Op
 /// The statements that replace one reservation with another. Each changes one row. The sum of the
 /// platform changes before the others.
 pub(super) fn change(session: SessionId, before: Option<&Reservation>, after: Option<&Reservation>) -> Vec<Statement> {
-    if before == after {
+    if before.is_none() && after.is_none() {
         return Vec::new();
     }
     let mut statements = Vec::new();
@@ -241,7 +245,7 @@ pub(crate) async fn between(
 
 /// Removes reservations of sessions that do not live, adds missing ones from the journals, and
 /// computes all sums again. Runs while no other write does.
-pub(crate) async fn settle(conn: &mut Conn<'_>) -> Result<(), StoreError> {
+pub(crate) async fn settle(conn: &mut Conn<'_>, now: Timestamp) -> Result<(), StoreError> {
     let sql = "DELETE FROM reservations WHERE NOT EXISTS \
                (SELECT 1 FROM sessions s WHERE s.id = reservations.session AND s.live = 1)";
     conn.execute("remove reservations of ended sessions", sql, values![]).await?;
@@ -256,7 +260,7 @@ pub(crate) async fn settle(conn: &mut Conn<'_>) -> Result<(), StoreError> {
         let Some(last) = rows.last() else { break };
         after = last.id.clone();
         let added = rows.into_iter().map(|row| {
-            let (session, reservation) = row.read();
+            let (session, reservation) = row.read(now);
             reservation.insert(&session)
         });
         conn.together("add reservations", added.collect()).await?;
@@ -329,6 +333,7 @@ struct ReservationRow {
     memory_bytes: i64,
     disk_bytes: i64,
     on_host: i64,
+    since: i64,
 }
 
 impl ReservationRow {
@@ -345,6 +350,7 @@ impl ReservationRow {
                 disk_bytes: positive(self.disk_bytes),
             },
             on_host: self.on_host != 0,
+            since: Timestamp::from_millis(self.since),
         }
     }
 }
@@ -361,8 +367,8 @@ struct LiveRow {
 
 impl LiveRow {
     /// The limits and the owner come from the first event. A session whose first event cannot be
-    /// read reserves no resources.
-    fn read(self) -> (String, Reservation) {
+    /// read reserves no resources. Its use counts from now on.
+    fn read(self, now: Timestamp) -> (String, Reservation) {
         let first = self.payload.as_deref().map(serde_json::from_str::<Event>);
         let (owner, resources) = match first {
             Some(Ok(Event::SessionCreated { spec, actor, .. })) => (
@@ -379,6 +385,7 @@ impl LiveRow {
             agent_type: self.agent_type,
             amounts: amounts(holds_workspace, held),
             on_host: held.on_host,
+            since: now,
         };
         (self.id, reservation)
     }

@@ -19,7 +19,7 @@ struct Row {
 
 pub(super) async fn strays(conn: &mut Conn<'_>) -> Result<Vec<LedgerBreak>, StoreError> {
     let mut found = Vec::new();
-    if !has_column(conn).await? {
+    if !has_column(conn, "project").await? {
         return Ok(found);
     }
     let mut next = Some(i64::MIN);
@@ -39,13 +39,14 @@ pub(super) async fn strays(conn: &mut Conn<'_>) -> Result<Vec<LedgerBreak>, Stor
     Ok(found)
 }
 
-/// Returns true if the column exists. A read-only database may be older, and it is not migrated.
-async fn has_column(conn: &mut Conn<'_>) -> Result<bool, StoreError> {
+/// Returns true if the table `audit` has the column. A read-only database may be older, and it is
+/// not migrated.
+pub(super) async fn has_column(conn: &mut Conn<'_>, column: &str) -> Result<bool, StoreError> {
     let sql = conn.either(
-        "SELECT name FROM pragma_table_info('audit') WHERE name = 'project'",
+        "SELECT name FROM pragma_table_info('audit') WHERE name = $1",
         "SELECT column_name::text FROM information_schema.columns \
-         WHERE table_schema = current_schema() AND table_name = 'audit' AND column_name = 'project'",
+         WHERE table_schema = current_schema() AND table_name = 'audit' AND column_name = $1",
     );
-    let found: Option<(String,)> = conn.optional("look for a column", sql, values![]).await?;
+    let found: Option<(String,)> = conn.optional("look for a column", sql, values![column]).await?;
     Ok(found.is_some())
 }

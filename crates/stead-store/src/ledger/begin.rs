@@ -7,7 +7,7 @@ use crate::error::StoreError;
 use crate::journal::session::read_hash;
 use crate::ledger::SessionRecord;
 use crate::ledger::check::AcceptedCut;
-use crate::ledger::entry::{DocumentRecord, Entry, EntryKind, append};
+use crate::ledger::entry::{AuditRecord, DocumentRecord, Entry, EntryKind, append};
 
 const PAGE: i64 = 500;
 
@@ -102,6 +102,14 @@ async fn sessions(conn: &mut Conn<'_>) -> Result<(), StoreError> {
     }
 }
 
+/// Says if the table `audit` has the column `token`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum TokenColumn {
+    Present,
+    /// A read-only database may be older, and it is not migrated.
+    Absent,
+}
+
 #[derive(sqlx::FromRow)]
 pub(super) struct AuditFields {
     pub(super) id: i64,
@@ -110,11 +118,20 @@ pub(super) struct AuditFields {
     actor: String,
     session: Option<String>,
     body: String,
+    token: Option<String>,
 }
 
 impl AuditFields {
     pub(super) fn entry(&self) -> Entry {
-        Entry::audit_row(self.id, self.at, &self.kind, &self.actor, self.session.as_deref(), &self.body)
+        Entry::audit_row(&AuditRecord {
+            id: self.id,
+            at: self.at,
+            kind: &self.kind,
+            actor: &self.actor,
+            session: self.session.as_deref(),
+            body: &self.body,
+            token: self.token.as_deref(),
+        })
     }
 
     pub(super) fn accepted_cut(self) -> Option<AcceptedCut> {
@@ -123,15 +140,28 @@ impl AuditFields {
     }
 }
 
-pub(super) async fn audit_page(conn: &mut Conn<'_>, from: i64) -> Result<Vec<AuditFields>, StoreError> {
-    let sql = "SELECT id, at, kind, actor, session, body FROM audit WHERE id >= $1 ORDER BY id LIMIT $2";
+pub(super) async fn audit_page(
+    conn: &mut Conn<'_>,
+    column: TokenColumn,
+    from: i64,
+) -> Result<Vec<AuditFields>, StoreError> {
+    let sql = match column {
+        TokenColumn::Present => {
+            "SELECT id, at, kind, actor, session, body, token FROM audit WHERE id >= $1 ORDER BY id LIMIT $2"
+        }
+        TokenColumn::Absent => {
+            "SELECT id, at, kind, actor, session, body, CAST(NULL AS TEXT) AS token FROM audit \
+             WHERE id >= $1 ORDER BY id LIMIT $2"
+        }
+    };
     conn.all("read the audit log", sql, values![from, PAGE]).await
 }
 
 async fn audit(conn: &mut Conn<'_>) -> Result<(), StoreError> {
     let mut next = Some(i64::MIN);
     while let Some(from) = next {
-        let page = audit_page(conn, from).await?;
+        // The owner has migrated the database.
+        let page = audit_page(conn, TokenColumn::Present, from).await?;
         next = page.last().and_then(|last| last.id.checked_add(1));
         append(conn, page.iter().map(AuditFields::entry).collect()).await?;
     }

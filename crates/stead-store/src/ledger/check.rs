@@ -12,7 +12,7 @@ use crate::database::sql::{Conn, values};
 use crate::error::StoreError;
 use crate::journal::chain::Hash;
 use crate::ledger::audit_projects;
-use crate::ledger::begin::{self, AuditFields, DocumentFields, ReferenceFields, SessionFields};
+use crate::ledger::begin::{self, AuditFields, DocumentFields, ReferenceFields, SessionFields, TokenColumn};
 use crate::ledger::entry::{Entry, EntryKind, RELEASED};
 use crate::ledger::seal::{self, LedgerRow, PAGE, Seal, SealHasher};
 use crate::ledger::structure;
@@ -352,9 +352,13 @@ impl Check<'_> {
     }
 
     async fn audit(&mut self, conn: &mut Conn<'_>) -> Result<(), StoreError> {
+        let column = match audit_projects::has_column(conn, "token").await? {
+            true => TokenColumn::Present,
+            false => TokenColumn::Absent,
+        };
         let mut next = Some(i64::MIN);
         while let Some(from) = next {
-            let page = begin::audit_page(conn, from).await?;
+            let page = begin::audit_page(conn, column, from).await?;
             next = page.last().and_then(|last| last.id.checked_add(1));
             page.iter().map(AuditFields::entry).for_each(|entry| self.record(&entry));
             self.report.accepted.extend(page.into_iter().filter_map(AuditFields::accepted_cut));

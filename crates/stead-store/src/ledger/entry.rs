@@ -83,6 +83,18 @@ pub(crate) struct SessionRecord<'a> {
     pub(crate) updated_at: i64,
 }
 
+/// The hashed fields of an `audit` row, as stored.
+#[derive(Clone, Copy)]
+pub(crate) struct AuditRecord<'a> {
+    pub(crate) id: i64,
+    pub(crate) at: i64,
+    pub(crate) kind: &'a str,
+    pub(crate) actor: &'a str,
+    pub(crate) session: Option<&'a str>,
+    pub(crate) body: &'a str,
+    pub(crate) token: Option<&'a str>,
+}
+
 /// The fields of a `documents` row, as stored.
 pub(crate) struct DocumentRecord<'a> {
     pub(crate) kind: &'a str,
@@ -121,14 +133,22 @@ impl Entry {
 
     pub(crate) fn audit(id: i64, entry: &AuditEntry) -> Self {
         let session = entry.session.map(|session| session.to_string());
+        let token = entry.token.map(|token| token.to_string());
         let AuditEntry { at, kind, actor, body, .. } = entry;
-        Self::audit_row(id, at.millis(), kind, actor, session.as_deref(), body)
+        let (at, session, token) = (at.millis(), session.as_deref(), token.as_deref());
+        Self::audit_row(&AuditRecord { id, at, kind, actor, session, body, token })
     }
 
-    pub(crate) fn audit_row(id: i64, at: i64, kind: &str, actor: &str, session: Option<&str>, body: &str) -> Self {
-        let fields = Fields::new("audit").number(id).number(at).text(kind).text(actor);
-        let hash = fields.optional(session, Fields::text).text(body).finish();
-        Self { kind: EntryKind::Audit, subject: String::new(), number: id, head: None, hash }
+    /// A row without a token hashes to the same bytes as in versions that had none. The field is
+    /// the last one, so no row with a token can hash to the bytes of one without.
+    pub(crate) fn audit_row(record: &AuditRecord<'_>) -> Self {
+        let fields = Fields::new("audit").number(record.id).number(record.at).text(record.kind).text(record.actor);
+        let fields = fields.optional(record.session, Fields::text).text(record.body);
+        let hash = match record.token {
+            Some(token) => fields.text(token).finish(),
+            None => fields.finish(),
+        };
+        Self { kind: EntryKind::Audit, subject: String::new(), number: record.id, head: None, hash }
     }
 
     pub(crate) fn document(record: &DocumentRecord<'_>) -> Self {
@@ -219,4 +239,46 @@ pub(crate) fn insert_reference(holder: &str, digest: &str, bytes: i64) -> Statem
 
 pub(crate) async fn append(conn: &mut Conn<'_>, entries: Vec<Entry>) -> Result<(), StoreError> {
     conn.together("write to the ledger", entries.into_iter().map(insert).collect()).await.map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The bytes of an audit record as the version without tokens hashed them.
+    fn earlier(id: i64, at: i64, kind: &str, actor: &str, body: &str) -> Vec<u8> {
+        let mut bytes = DOMAIN.to_vec();
+        let text = |bytes: &mut Vec<u8>, text: &str| {
+            bytes.extend((text.len() as u64).to_le_bytes());
+            bytes.extend(text.as_bytes());
+        };
+        text(&mut bytes, "audit");
+        bytes.extend(id.to_le_bytes());
+        bytes.extend(at.to_le_bytes());
+        text(&mut bytes, kind);
+        text(&mut bytes, actor);
+        bytes.push(0);
+        text(&mut bytes, body);
+        bytes
+    }
+
+    #[test]
+    fn an_audit_record_without_a_token_keeps_its_hash() {
+        let record = AuditRecord {
+            id: 7,
+            at: 1_763_200_000_000,
+            kind: "refusal",
+            actor: "user:ben@web",
+            session: None,
+            body: "{}",
+            token: None,
+        };
+        let bytes = earlier(record.id, record.at, record.kind, record.actor, record.body);
+        let before = Entry::audit_row(&record);
+        assert_eq!(before.hash.as_bytes(), blake3::hash(&bytes).as_bytes());
+        // Control: the token is hashed, also an empty one.
+        for token in ["", "tok_1"] {
+            assert_ne!(Entry::audit_row(&AuditRecord { token: Some(token), ..record }).hash, before.hash);
+        }
+    }
 }

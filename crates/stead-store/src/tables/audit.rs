@@ -5,7 +5,7 @@
 //! record's session, whose row the ledger covers, or the project that the body names, which is
 //! hashed. `stead verify` derives it again and reports a row that differs (`ledger/check.rs`).
 
-use stead_core::{SessionId, Timestamp};
+use stead_core::{SessionId, Timestamp, TokenId};
 
 use crate::database::operation::Operation;
 use crate::database::sql::{Conn, Select, values};
@@ -19,6 +19,8 @@ pub struct AuditEntry {
     pub kind: String,
     /// The actor, as the server names it.
     pub actor: String,
+    /// The actor's token. `None` for tokens without an id, and in rows of earlier versions.
+    pub token: Option<TokenId>,
     pub session: Option<SessionId>,
     /// JSON, opaque here.
     pub body: String,
@@ -37,6 +39,7 @@ pub struct AuditQuery {
     pub session: Option<SessionId>,
     pub kind: Option<String>,
     pub actor: Option<String>,
+    pub token: Option<TokenId>,
     pub project: Option<String>,
     /// Only rows from this time on.
     pub from: Option<Timestamp>,
@@ -83,14 +86,15 @@ pub(crate) async fn insert(
         let row: Option<(i64,)> = conn
             .optional(
                 "write the audit log",
-                "INSERT INTO audit (at, kind, actor, session, body, project) VALUES ($1, $2, $3, $4, $5, \
-                 COALESCE($6, (SELECT s.project FROM sessions s WHERE s.id = $4))) RETURNING id",
+                "INSERT INTO audit (at, kind, actor, session, body, token, project) VALUES ($1, $2, $3, $4, $5, $6, \
+                 COALESCE($7, (SELECT s.project FROM sessions s WHERE s.id = $4))) RETURNING id",
                 values![
                     entry.at,
                     entry.kind.clone(),
                     entry.actor.clone(),
                     entry.session.map(|id| id.to_string()),
                     entry.body.clone(),
+                    entry.token.map(|id| id.to_string()),
                     project
                 ],
             )
@@ -123,19 +127,21 @@ struct Row {
     session: Option<String>,
     body: String,
     project: Option<String>,
+    token: Option<String>,
 }
 
 pub(crate) async fn select(conn: &mut Conn<'_>, query: &AuditQuery) -> Result<Vec<AuditRow>, StoreError> {
-    let mut select = Select::new("SELECT id, at, kind, actor, session, body, project FROM audit");
+    let mut select = Select::new("SELECT id, at, kind, actor, session, body, project, token FROM audit");
     select.with(" WHERE id > ", query.after);
     if let Some(before) = query.before {
         select.with(" AND id < ", before);
     }
-    let session = query.session.map(|id| id.to_string());
+    let (session, token) = (query.session.map(|id| id.to_string()), query.token.map(|id| id.to_string()));
     let texts = [
         (" AND session = ", &session),
         (" AND kind = ", &query.kind),
         (" AND actor = ", &query.actor),
+        (" AND token = ", &token),
         (" AND project = ", &query.project),
     ];
     for (text, value) in texts {
@@ -166,8 +172,10 @@ impl Row {
     fn read(self) -> Result<AuditRow, StoreError> {
         let session = self.session.map(|id| id.parse()).transpose();
         let session = session.map_err(|error| StoreError::corrupt("session id", error))?;
+        let token = self.token.map(|id| id.parse()).transpose();
+        let token = token.map_err(|error| StoreError::corrupt("token id", error))?;
         let at = Timestamp::from_millis(self.at);
-        let entry = AuditEntry { at, kind: self.kind, actor: self.actor, session, body: self.body };
+        let entry = AuditEntry { at, kind: self.kind, actor: self.actor, token, session, body: self.body };
         Ok(AuditRow { id: self.id, project: self.project, entry })
     }
 }

@@ -20,6 +20,7 @@ const EVERYTHING: AuditQuery = AuditQuery {
     session: None,
     kind: None,
     actor: None,
+    token: None,
     project: None,
     from: None,
     to: None,

@@ -115,7 +115,14 @@ pub(crate) fn events(count: usize) -> Vec<NewEvent> {
 }
 
 pub(crate) fn audit(kind: &str, session: Option<SessionId>) -> AuditEntry {
-    AuditEntry { at: at(0), kind: kind.to_owned(), actor: "admin".to_owned(), session, body: "{}".to_owned() }
+    AuditEntry {
+        at: at(0),
+        kind: kind.to_owned(),
+        actor: "admin".to_owned(),
+        token: None,
+        session,
+        body: "{}".to_owned(),
+    }
 }
 
 /// Creates a session with `count` events.

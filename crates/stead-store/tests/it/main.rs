@@ -14,6 +14,7 @@ mod opening;
 mod reservations;
 mod tables;
 mod tamper;
+mod usage;
 
 /// `suite!(run_with: module::{test, …})` defines a test per function and database.
 macro_rules! suite {
@@ -70,6 +71,10 @@ suite! {
         t3_a_quota_of_a_user_does_not_concern_another,
         t3_a_takeover_restores_reservations_from_the_journals,
         t3_a_sum_cannot_overflow,
+    }
+    usage::{
+        t3_usage_is_exact_over_midnight_pauses_and_ends,
+        t3_usage_is_grouped_and_large_sums_stay_exact,
     }
     tamper::{
         an_intact_journal_verifies,

@@ -1,4 +1,5 @@
 use futures::future::join_all;
+use stead_core::TokenId;
 use stead_store::{AuditEntry, AuditOrder, AuditQuery, CommitError, StoreError};
 
 use crate::fixture::{Fixture, at, audit, create, session_id};
@@ -37,7 +38,8 @@ pub(crate) async fn audit_rows_know_their_project_and_time(fixture: Fixture) {
     commit.audit = vec![audit("created", Some(id))];
     store.commit(commit).await.unwrap();
     // Later records of the session, and one that names the project itself.
-    let mut named = AuditEntry { actor: "user:eve".to_owned(), at: at(7), ..audit("denied", None) };
+    let token = Some(TokenId::from_bits(7));
+    let mut named = AuditEntry { actor: "user:eve".to_owned(), token, at: at(7), ..audit("denied", None) };
     named.body = r#"{"project":"apollo"}"#.to_owned();
     store.record_audit(vec![audit("refused", Some(id)), named, audit("other", None)]).await.unwrap();
 
@@ -49,6 +51,11 @@ pub(crate) async fn audit_rows_know_their_project_and_time(fixture: Fixture) {
     assert_eq!(kinds(AuditQuery { project, ..query.clone() }).await, ["created", "refused", "denied"]);
     let actor = Some("user:eve".to_owned());
     assert_eq!(kinds(AuditQuery { actor, ..query.clone() }).await, ["denied"]);
+    assert_eq!(kinds(AuditQuery { token, ..query.clone() }).await, ["denied"]);
+    let other = Some(TokenId::from_bits(8));
+    assert!(kinds(AuditQuery { token: other, ..query.clone() }).await.is_empty());
+    let all = store.audit(query.clone()).await.unwrap();
+    assert_eq!(all.iter().map(|row| row.entry.token).collect::<Vec<_>>(), [None, None, token, None]);
     assert_eq!(kinds(AuditQuery { from: Some(at(7)), ..query.clone() }).await, ["denied"]);
     assert_eq!(kinds(AuditQuery { to: Some(at(7)), ..query }).await, ["created", "refused", "other"]);
 }

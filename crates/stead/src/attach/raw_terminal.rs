@@ -10,11 +10,11 @@ use crate::failure::Failure;
 /// Settings of the terminal before raw mode. Static, so that every exit path can restore them.
 static BEFORE: Mutex<Option<Termios>> = Mutex::new(None);
 
-pub(super) struct RawTerminal;
+pub(crate) struct RawTerminal;
 
 impl RawTerminal {
     /// Returns `None` if standard input is not a terminal.
-    pub(super) fn take() -> Result<Option<Self>, Failure> {
+    pub(crate) fn take() -> Result<Option<Self>, Failure> {
         let stdin = std::io::stdin();
         if !stdin.is_terminal() {
             return Ok(None);

@@ -1,8 +1,11 @@
-//! Commands for agent types, projects, the platform, images, plans, providers, warm pools and
-//! tokens.
+//! Commands for agent types, projects, the platform, images, plans, providers, warm pools, tokens
+//! and logins.
 
 pub(super) mod agent_type;
+pub(super) mod config;
+mod declarations;
 pub(super) mod image;
+pub(super) mod login;
 pub(super) mod plan;
 pub(super) mod platform;
 pub(super) mod pool;

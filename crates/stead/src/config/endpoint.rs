@@ -2,8 +2,9 @@
 //!
 //! The token in the home has all rights. It is sent only to the server that holds the home's lock,
 //! or to a loopback address that the user named. Any other server gets `STEAD_TOKEN` or no token.
+//! The token of a login is sent only to the server of that login.
 
-use crate::config::Config;
+use crate::config::{Config, Login};
 use crate::failure::Failure;
 use crate::secret::Secret;
 
@@ -16,36 +17,76 @@ pub(crate) struct Endpoint {
     pub(crate) token: Option<Secret>,
 }
 
+/// The endpoint, and where its two parts come from, for people.
+#[derive(Debug, Clone)]
+pub(crate) struct Resolved {
+    pub(crate) endpoint: Endpoint,
+    pub(crate) url_from: String,
+    pub(crate) token_from: String,
+}
+
 impl Config {
-    /// Returns true if the user named a server or one runs on the home. Otherwise only the default
-    /// address is left to try.
+    /// Returns true if the user named a server, signed in to one, or one runs on the home.
+    /// Otherwise only the default address is left to try.
     pub(crate) fn has_known_server(&self) -> bool {
-        self.url.is_some() || self.home.running().is_ok_and(|running| running.is_some())
+        // A login that cannot be used is reported by the command that would use it.
+        self.url.is_some()
+            || self.login().map_or(true, |login| login.is_some())
+            || self.home.running().is_ok_and(|running| running.is_some())
     }
 
     pub(crate) fn endpoint(&self) -> Result<Endpoint, Failure> {
-        let (url, trusted) = match &self.url {
+        self.resolve().map(|resolved| resolved.endpoint)
+    }
+
+    /// Returns the setting that commands use instead of the login.
+    pub(crate) fn overrides_login(&self) -> Option<String> {
+        let url = self.url.as_ref().map(|setting| setting.source.to_string());
+        let token = self.token.as_ref().map(|_| "STEAD_TOKEN".to_owned());
+        url.or(token).or_else(|| self.home_from.map(str::to_owned))
+    }
+
+    /// Returns the login, unless another setting takes its place.
+    fn login(&self) -> Result<Option<Login>, Failure> {
+        match (&self.login_file, self.overrides_login()) {
+            (Some(file), None) => file.read(),
+            _ => Ok(None),
+        }
+    }
+
+    /// Chooses the server: the one that the user named, else the login, else the server of the
+    /// home, else the default address.
+    pub(crate) fn resolve(&self) -> Result<Resolved, Failure> {
+        if let Some(Login { url, token }) = self.login()? {
+            let from = self.login_file.as_ref().map(|file| format!("the login {}", file.path().display()));
+            let from = from.unwrap_or_default();
+            let endpoint = Endpoint { url, token: Some(token) };
+            return Ok(Resolved { endpoint, url_from: from.clone(), token_from: from });
+        }
+        let (url, trusted, url_from) = match &self.url {
             Some(setting) => {
-                let url = checked(&setting.value)
+                let url = server_url(&setting.value)
                     .map_err(|why| Failure::usage(format!("{} is not a server's URL: {why}", setting.source)))?;
                 let trusted = is_loopback(&url);
-                (url, trusted)
+                (url, trusted, setting.source.to_string())
             }
             None => match self.home.running()? {
-                Some(server) => (server.url, true),
-                None => (DEFAULT_URL.to_owned(), false),
+                Some(server) => (server.url, true, format!("the server of {}", self.home.path().display())),
+                None => (DEFAULT_URL.to_owned(), false, "the default".to_owned()),
             },
         };
-        let token = match &self.token {
-            Some(token) => Some(token.clone()),
-            None if trusted => self.home.token()?,
-            None => None,
+        let (token, token_from) = match &self.token {
+            Some(token) => (Some(token.clone()), "STEAD_TOKEN".to_owned()),
+            None if trusted => (self.home.token()?, self.home.token_path().display().to_string()),
+            None => (None, String::new()),
         };
-        Ok(Endpoint { url, token })
+        let token_from = if token.is_some() { token_from } else { "none".to_owned() };
+        Ok(Resolved { endpoint: Endpoint { url, token }, url_from, token_from })
     }
 }
 
-fn checked(text: &str) -> Result<String, &'static str> {
+/// Checks the URL of a server, and removes the slash at its end.
+pub(crate) fn server_url(text: &str) -> Result<String, &'static str> {
     let url = text.trim_end_matches('/');
     let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
     let rest = rest.ok_or("it starts neither with http:// nor with https://")?;
@@ -86,9 +127,9 @@ mod tests {
 
     #[test]
     fn only_plain_urls_are_taken() {
-        assert_eq!(checked("http://h:1/").unwrap(), "http://h:1");
+        assert_eq!(server_url("http://h:1/").unwrap(), "http://h:1");
         for text in ["h:1", "ftp://h", "http://", "http://u:p@h", "http://h/?x=1"] {
-            assert!(checked(text).is_err(), "{text}");
+            assert!(server_url(text).is_err(), "{text}");
         }
     }
 }

@@ -58,6 +58,12 @@ pub(super) struct CredentialEntry {
     over_http: bool,
 }
 
+impl CredentialEntry {
+    pub(super) fn host(&self) -> &str {
+        &self.host
+    }
+}
+
 impl std::fmt::Debug for CredentialEntry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("CredentialEntry").field("host", &self.host).finish_non_exhaustive()

@@ -22,6 +22,11 @@ macro_rules! limits {
             $($field: Option<Setting>,)+
         }
 
+        /// The keys, with what was given.
+        pub(super) fn keys(keys: &LimitKeys) -> impl Iterator<Item = (&'static str, Option<&Setting>)> {
+            [$(($key, keys.$field.as_ref())),+].into_iter()
+        }
+
         impl LimitKeys {
             pub(super) fn merge(merge: &Merge<'_>, table: &LimitTable) -> Result<Self, Failure> {
                 Ok(Self {

@@ -64,3 +64,19 @@ fn one_of<T: Copy>(setting: Option<&Setting>, [first, second]: [(&str, T); 2]) -
         }
     }
 }
+
+/// The keys of Podman's settings, with what was given and the default.
+pub(super) fn keys(keys: &PodmanKeys) -> impl Iterator<Item = (&'static str, Option<&Setting>, &'static str)> {
+    [
+        ("cache", &keys.cache, "the home"),
+        ("podman_base_url", &keys.base_url, "Podman's usual socket"),
+        ("podman_identity", &keys.identity, "–"),
+        ("podman_connection", &keys.connection, "–"),
+        ("podman_runtime", &keys.runtime, "Podman's own"),
+        ("podman_image", &keys.image, DEFAULT_IMAGE),
+        ("podman_pull", &keys.pull, "never"),
+        ("podman_trees", &keys.trees, "shared"),
+    ]
+    .into_iter()
+    .map(|(name, given, usual)| (name, given.as_ref(), usual))
+}

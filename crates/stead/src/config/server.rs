@@ -16,7 +16,7 @@ const DEFAULT_CPU: &str = "2";
 const DEFAULT_MEMORY: &str = "4G";
 const DEFAULT_DISK: &str = "10G";
 const DEFAULT_PIDS: &str = "512";
-const DEFAULT_MAX_CONCURRENT: u32 = 1000;
+const DEFAULT_MAX_CONCURRENT: &str = "1000";
 const DEFAULT_MAX_UPLOAD: &str = "4G";
 /// A day, in seconds.
 const DEFAULT_BLOB_GRACE: &str = "86400";
@@ -118,7 +118,7 @@ impl Config {
     }
 
     fn max_sessions(&self) -> Result<u32, Failure> {
-        let Some(setting) = &self.max_concurrent else { return Ok(DEFAULT_MAX_CONCURRENT) };
+        let Some(setting) = &self.max_concurrent else { return parse(None, DEFAULT_MAX_CONCURRENT) };
         setting
             .value
             .parse()
@@ -166,4 +166,22 @@ where
         let source = setting.map_or("a default".to_owned(), |setting| setting.source.to_string());
         Failure::new(format!("{source} cannot be used: {error}"))
     })
+}
+
+/// The keys of the server's settings, with what was given and the default.
+pub(super) fn keys(config: &Config) -> impl Iterator<Item = (&'static str, Option<&Setting>, &'static str)> {
+    [
+        ("listen", &config.listen, DEFAULT_LISTEN),
+        ("workspace_default_provider", &config.default_provider, ProviderName::Native.as_str()),
+        ("workspace_default_cpu", &config.default_cpu, DEFAULT_CPU),
+        ("workspace_default_memory", &config.default_memory, DEFAULT_MEMORY),
+        ("workspace_default_disk", &config.default_disk, DEFAULT_DISK),
+        ("workspace_default_pids", &config.default_pids, DEFAULT_PIDS),
+        ("workspace_max_concurrent", &config.max_concurrent, DEFAULT_MAX_CONCURRENT),
+        ("memory_overcommit", &config.memory_overcommit, "0"),
+        ("max_upload", &config.max_upload, DEFAULT_MAX_UPLOAD),
+        ("blob_grace_seconds", &config.blob_grace_seconds, DEFAULT_BLOB_GRACE),
+    ]
+    .into_iter()
+    .map(|(name, given, usual)| (name, given.as_ref(), usual))
 }

@@ -91,5 +91,5 @@ impl From<Cut> for RecordedCut {
 
 pub(crate) fn audit_entry(cut: Cut, at: Timestamp) -> AuditEntry {
     let (kind, actor) = (AuditKind::DatabaseAccepted.to_string(), Actor::System.to_string());
-    AuditEntry { at, kind, actor, session: None, body: json!(RecordedCut::from(cut)).to_string() }
+    AuditEntry { at, kind, actor, token: None, session: None, body: json!(RecordedCut::from(cut)).to_string() }
 }

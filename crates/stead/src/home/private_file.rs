@@ -7,7 +7,7 @@ use std::path::Path;
 
 /// Writes a temporary file and renames it, so that readers and crashes see the old or the new file.
 /// Only one writer at a time is allowed.
-pub(super) fn write(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
+pub(crate) fn write(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
     let draft = folder.join(format!(".{name}.new"));
     match std::fs::remove_file(&draft) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

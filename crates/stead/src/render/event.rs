@@ -131,7 +131,7 @@ fn rest(event: &Event) -> String {
 /// Name of the actor, without its kind.
 fn name(actor: &Actor) -> String {
     match actor {
-        Actor::Admin { name } | Actor::User { name, .. } => name.clone(),
+        Actor::Admin { name, .. } | Actor::User { name, .. } => name.clone(),
         Actor::Session { session } => session.to_string(),
         Actor::System => actor.to_string(),
     }

@@ -1,7 +1,7 @@
 //! Finds the place of a thing, for the decision about access.
 
 use stead_core::identity::{Location, Permission, Principal, Tenant};
-use stead_core::{Actor, Name, Resource, SessionId, TokenId};
+use stead_core::{Name, Resource, SessionId, TokenId};
 
 use crate::clock;
 use crate::engine::Engine;
@@ -41,7 +41,7 @@ pub async fn record_access_denied(
 
 /// Returns the principal of a token that the caller may see.
 pub fn principal_of(engine: &Engine, caller: &Principal, id: TokenId) -> Result<Principal, OpError> {
-    let own = matches!(&caller.actor, Actor::User { token, .. } if *token == id);
+    let own = caller.actor.token() == Some(id);
     if !own && !caller.permissions.contains(&Permission::TokensRead) {
         return Err(OpError::NotFound { what: Resource::Token, id: id.to_string() });
     }

@@ -123,6 +123,24 @@ pub async fn set_workspace_config(
     Ok(after)
 }
 
+/// Replaces an agent type that exists. Running sessions keep the configuration they were created
+/// with.
+#[boxed]
+pub async fn replace_agent_type(
+    engine: &Engine,
+    actor: &Actor,
+    tenant: &Tenant,
+    declaration: AgentTypeDeclaration,
+) -> Result<AgentType, OpError> {
+    let before = own_agent_type(engine, tenant, &declaration.id).await?;
+    let after = AgentType { created_at: before.created_at, ..declaration.at(tenant, clock::now()) };
+    check_project(&after)?;
+    writable(engine, tenant).await?;
+    SHELF.put(engine, actor, &after.key(), &after, WriteMode::Replace).await?;
+    engine.pool().look();
+    Ok(after)
+}
+
 /// Deletes an agent type that has no live sessions.
 #[boxed]
 pub async fn delete_agent_type(engine: &Engine, actor: &Actor, tenant: &Tenant, id: &Name) -> Result<(), OpError> {

@@ -3,6 +3,7 @@
 mod images;
 mod isolation;
 mod tokens;
+mod usage;
 
 use serde_json::{Value, json};
 

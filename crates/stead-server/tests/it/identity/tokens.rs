@@ -292,6 +292,43 @@ async fn prometheus_needs_no_key_of_the_whole_server() {
 }
 
 #[tokio::test]
+async fn the_audit_log_names_the_token_that_acted() {
+    let server = TestServer::start().await;
+    project(&server, "web").await;
+    // Two tokens of one user, one of them with the role admin.
+    let of_project = json!({"name": "ben-ci", "user": "ben", "project": "web", "role": "owner"});
+    let of_project = token(&server, of_project).await;
+    let of_platform = token(&server, json!({"name": "ben-ops", "user": "ben", "role": "admin"})).await;
+    for made in [&of_project, &of_platform] {
+        let declared = json!({"id": format!("of-{}", made["name"].as_str().unwrap()), "workspace": {"enabled": true, "provider": "memory"}});
+        let text = made["token"].as_str().unwrap();
+        assert_eq!(ask(&server, text, "POST", "/api/v1/agent-types?project=web", declared).await.status, 201);
+    }
+    for (made, actor) in [(&of_project, "user:ben@web"), (&of_platform, "admin:ben")] {
+        let found = server.get(&format!("/api/v1/audit?token={}", made["id"].as_str().unwrap())).await.json();
+        let items = found["items"].as_array().unwrap();
+        let shown: Vec<_> = items.iter().map(|item| (item["actor"].as_str().unwrap(), &item["token"])).collect();
+        assert_eq!(shown, [(actor, &made["id"])], "{found}");
+        let name = made["name"].as_str().unwrap();
+        assert_eq!(items[0]["detail"]["id"], format!("web/of-{name}"), "{found}");
+    }
+    // Session events carry the token from their actor, and the export has it too.
+    let session = json!({"agent_type": "of-ben-ci"});
+    let text = of_project["token"].as_str().unwrap();
+    let session = ask(&server, text, "POST", "/api/v1/sessions", session).await.json();
+    let path = format!("/api/v1/audit?type=session_created&session={}", session["id"].as_str().unwrap());
+    let exported = server.ask("GET", &path).header("Accept", "application/x-ndjson").send().await;
+    let record: Value = serde_json::from_str(exported.body.trim()).unwrap();
+    assert_eq!(record["token"], of_project["id"], "{record}");
+    // A token of the configuration has no id.
+    let found = server.get("/api/v1/audit?actor=admin:tests").await.json();
+    let items = found["items"].as_array().unwrap();
+    assert!(!items.is_empty() && items.iter().all(|item| item.get("token").is_none()), "{found}");
+    let wrong = server.get("/api/v1/audit?token=ben").await;
+    assert_eq!((wrong.status, wrong.code().as_str()), (400, "invalid_request"), "{wrong:?}");
+}
+
+#[tokio::test]
 async fn a_refused_request_is_in_the_audit_log() {
     let server = TestServer::start().await;
     project(&server, "web").await;

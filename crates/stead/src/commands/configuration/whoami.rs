@@ -1,11 +1,24 @@
 //! `stead whoami` and `stead explain access`
 
+use serde::Serialize;
 use serde_json::json;
 use stead_api::token::{AccessAnswer, Whoami};
 
+use crate::client::Client;
+use crate::config::Resolved;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::render::cell;
+
+/// The answer of the server, and where the settings for the request come from.
+#[derive(Serialize)]
+struct Located<'a> {
+    #[serde(flatten)]
+    answer: &'a Whoami,
+    url: &'a str,
+    url_from: &'a str,
+    token_from: &'a str,
+}
 
 /// Show whose token the command line uses, and what it may do.
 #[derive(Debug, clap::Args)]
@@ -13,8 +26,11 @@ pub(crate) struct WhoamiCommand {}
 
 impl WhoamiCommand {
     pub(crate) fn run(&self, context: &Context) -> Result<(), Failure> {
-        let answer: Whoami = context.client()?.get("/whoami")?;
-        context.out.either(&answer, || {
+        let Resolved { endpoint, url_from, token_from } = context.config.resolve()?;
+        let url = endpoint.url.clone();
+        let answer: Whoami = Client::new(endpoint)?.get("/whoami")?;
+        let shown = Located { answer: &answer, url: &url, url_from: &url_from, token_from: &token_from };
+        context.out.either(&shown, || {
             let list = |items: Vec<String>| if items.is_empty() { "-".to_owned() } else { items.join(" ") };
             let place = answer.project.as_ref().map_or("all".to_owned(), cell);
             let types =
@@ -28,6 +44,9 @@ impl WhoamiCommand {
                 ("agent types", &types),
                 ("expires", &end),
                 ("permissions", &permissions),
+                ("server", &url),
+                ("server from", &url_from),
+                ("token from", &token_from),
             ] {
                 context.out.line(&format!("{name:<12} {value}"))?;
             }

@@ -30,6 +30,9 @@ pub(crate) struct Audit {
     /// Only records of this caller, such as user:alice@web
     #[arg(long, value_name = "CALLER")]
     actor: Option<String>,
+    /// Only records of callers with this token; `stead token ls` lists ids
+    #[arg(long, value_name = "ID")]
+    token: Option<String>,
     /// Only records about this project
     #[arg(long, value_name = "ID")]
     project: Option<String>,
@@ -128,6 +131,7 @@ impl Audit {
             ("session", &self.session),
             ("type", &self.kind),
             ("actor", &self.actor),
+            ("token", &self.token),
             ("project", &self.project),
             ("from", &self.start()),
             ("to", &self.to),

@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 use stead_api::Session;
 
+use crate::client::Client;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::Table;
@@ -29,6 +30,10 @@ pub(crate) struct Status {
 #[derive(Serialize)]
 struct Known<'a> {
     url: &'a str,
+    /// The setting that names the server.
+    url_from: &'a str,
+    /// The place of the token.
+    token_from: &'a str,
     ready: bool,
     /// This field and the next two are known only for a server of this home.
     home: Option<&'a Path>,
@@ -40,12 +45,15 @@ struct Known<'a> {
 
 impl Status {
     pub(crate) fn run(&self, context: &Context) -> Result<(), Failure> {
-        let client = context.client()?;
+        let resolved = context.config.resolve()?;
+        let client = Client::new(resolved.endpoint)?;
         let (code, _) = client.ready()?;
         let here = context.config.home.running()?.filter(|running| running.url == client.url());
         let sessions = client.list::<Session>("/sessions?status=active", 500);
         let known = Known {
             url: client.url(),
+            url_from: &resolved.url_from,
+            token_from: &resolved.token_from,
             ready: code.is_success(),
             home: here.as_ref().map(|_| context.config.home.path()),
             pid: here.as_ref().map(|server| server.pid),
@@ -77,6 +85,8 @@ fn one(context: &Context, known: &Known<'_>, name: &str, value: Option<impl Seri
 fn table(context: &Context, known: &Known<'_>) -> Result<(), Failure> {
     let mut table = Table::of_fields();
     table.row(&["server", known.url]);
+    table.row(&["server from", known.url_from]);
+    table.row(&["token from", known.token_from]);
     table.row(&["ready", if known.ready { "yes" } else { "no: its log says why" }]);
     if let (Some(home), Some(pid)) = (known.home, known.pid) {
         table.row(&["home", &cell(&home)]);

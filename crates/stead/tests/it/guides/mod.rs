@@ -59,6 +59,7 @@ pages! {
     readme: "README.md",
     agents: "docs/how-to/agents.md",
     changes: "docs/how-to/changes.md",
+    declarative: "docs/how-to/declarative.md",
     digests: "docs/how-to/digests.md",
     eval: "docs/how-to/eval.md",
     git: "docs/how-to/git.md",

@@ -13,6 +13,7 @@ const WITHOUT: &[(&str, &str)] = &[
     ("shell", "is a terminal"),
     ("completions", "is a script for a shell"),
     ("mcp", "carries another protocol's messages"),
+    ("login", "reads a token; the story of the command shows its answer"),
 ];
 
 struct Asked<'a> {
@@ -53,7 +54,7 @@ fn every_command_answers_programs() {
     let home = server.home().to_owned();
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("a.txt"), "one\n").unwrap();
-    for folder in ["out", "root"] {
+    for folder in ["out", "root", "declared"] {
         std::fs::create_dir(directory.path().join(folder)).unwrap();
     }
     let content = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/content-bot/content");
@@ -75,6 +76,12 @@ fn every_command_answers_programs() {
         "providers",
         "pool",
         "usage",
+        "usage history",
+        "config check",
+        "config show",
+        "config plan declared",
+        "config apply declared",
+        "logout",
         "audit",
         "doctor",
         "verify",

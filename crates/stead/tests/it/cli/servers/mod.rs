@@ -1,5 +1,7 @@
 //! Commands that start a server, and commands that work without one.
 
+mod declarations;
 mod demo;
+mod login;
 mod offline;
 mod serve;

@@ -12,3 +12,4 @@ mod projects;
 mod quotas;
 mod search;
 mod updates;
+mod usage_history;

@@ -212,6 +212,35 @@ fn a_home_that_is_older_than_the_ledger_opens_and_is_covered_from_then_on() {
     assert_eq!(verify(server.home(), &[]).0, Some(1));
 }
 
+#[test]
+fn a_home_of_a_version_without_tokens_and_usage_verifies_before_and_after_the_upgrade() {
+    let mut server = written_home();
+    server.restart(None);
+    let before = server.client().get("/audit?limit=500").expect(200);
+    assert!(server.terminate().unwrap().success());
+    tamper(
+        server.home(),
+        "DROP INDEX audit_token; ALTER TABLE audit DROP COLUMN token; DROP TABLE usage_days; \
+         ALTER TABLE reservations DROP COLUMN since; DELETE FROM _sqlx_migrations WHERE version IN (8, 9)",
+    )
+    .unwrap();
+    assert_intact(copy(server.home()).path());
+    server.restart(None);
+    assert_eq!(server.client().get("/audit?limit=500").expect(200), before);
+    // The live session counts from the upgrade on. The closed ones do not count.
+    let used = stead_testkit::until("the live session counts", || {
+        let used = server.client().get("/usage/history").expect(200)["items"][0].clone();
+        (used["session_seconds"].as_f64() > Some(0.0)).then_some(used)
+    });
+    assert_eq!(used["sessions_created"], 0, "{used}");
+    assert!(used["session_seconds"].as_f64() < Some(600.0), "{used}");
+    assert!(server.terminate().unwrap().success());
+    assert_intact(server.home());
+    // Control: the token of a record is part of its hash.
+    tamper(server.home(), "UPDATE audit SET token = 'tok_00000000000000000000000001' WHERE id = 1").unwrap();
+    assert_eq!(verify(server.home(), &[]).0, Some(1));
+}
+
 /// The default is 100 mutations; `cargo xtask nightly` sets 500.
 #[test]
 fn every_random_mutation_is_found() {

@@ -89,6 +89,7 @@ const TABLES: &[Table] = &[
             ("session", Text),
             ("body", Text),
             ("project", Text),
+            ("token", Text),
         ],
         free: &["at", "kind", "actor", "session", "body", "project"],
         insert: "INSERT INTO audit (at, kind, actor, session, body) SELECT at, kind, actor, session, body FROM audit WHERE {}",

@@ -1,0 +1,23 @@
+-- The time from which a reservation is not yet in usage_days. Sessions that live now count from now on.
+ALTER TABLE reservations ADD COLUMN since BIGINT NOT NULL DEFAULT 0;
+UPDATE reservations SET since = CAST(EXTRACT(EPOCH FROM now()) * 1000 AS BIGINT);
+
+-- What sessions used per day (UTC): reserved amounts times milliseconds. Written with the change of a reservation.
+-- An empty text stands for no project and no user. A large sum is high * 2^40 + low, with low < 2^40.
+CREATE TABLE usage_days (
+    -- Days since 1970-01-01.
+    day              BIGINT NOT NULL,
+    project          TEXT COLLATE "C" NOT NULL,
+    owner            TEXT COLLATE "C" NOT NULL,
+    agent_type       TEXT COLLATE "C" NOT NULL,
+    sessions_created BIGINT NOT NULL,
+    session_ms       BIGINT NOT NULL,
+    box_ms           BIGINT NOT NULL,
+    cpu_high         BIGINT NOT NULL,
+    cpu_low          BIGINT NOT NULL,
+    memory_high      BIGINT NOT NULL,
+    memory_low       BIGINT NOT NULL,
+    disk_high        BIGINT NOT NULL,
+    disk_low         BIGINT NOT NULL,
+    PRIMARY KEY (day, project, owner, agent_type)
+);
