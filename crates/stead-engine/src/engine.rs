@@ -43,6 +43,8 @@ use crate::recover;
 use crate::session_token::{SessionTokenClaims, TokenKey};
 use crate::tokens::{self, Authenticated, Tokens};
 
+/// Maximum number of concurrent imports of images. Each unpacks its archive into a file.
+const MOST_IMPORTS: usize = 2;
 /// Maximum number of concurrent exports. Each holds a thread while its client reads.
 const MOST_EXPORTS: usize = 128;
 
@@ -163,6 +165,7 @@ struct Inner {
     pool: Pool,
     connections: Connections,
     exports: Arc<Semaphore>,
+    imports: Arc<Semaphore>,
     snapshot_hashes: SnapshotHashes,
     lanes: Lanes,
     creations: Creations,
@@ -211,6 +214,7 @@ impl Engine {
             pool: Pool::default(),
             connections: Connections::default(),
             exports: Arc::new(Semaphore::new(MOST_EXPORTS)),
+            imports: Arc::new(Semaphore::new(MOST_IMPORTS)),
             snapshot_hashes: SnapshotHashes::default(),
             lanes,
             creations,
@@ -332,6 +336,10 @@ impl Engine {
 
     pub(crate) fn exports(&self) -> Arc<Semaphore> {
         self.0.exports.clone()
+    }
+
+    pub(crate) fn imports(&self) -> Arc<Semaphore> {
+        self.0.imports.clone()
     }
 
     pub(crate) fn snapshot_hashes(&self) -> &SnapshotHashes {

@@ -406,6 +406,7 @@ impl From<ImageError> for Problem {
             }
             ImageError::InUse { .. } => Self::new(Code::ImageInUse, text)
                 .hint("close the sessions that use it, and set warm_pool to 0 where boxes of it are kept ready"),
+            ImageError::TooManyNames => Self::new(Code::Conflict, text).hint("remove names that are no longer used"),
             ImageError::Host(error) => Self::internal(&error),
         }
     }

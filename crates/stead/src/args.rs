@@ -10,8 +10,8 @@ use crate::output::Form;
 
 const AFTER_HELP: &str = "\
 Settings, weakest first: defaults, stead.toml, environment, flags.
-Server, strongest first: --url, STEAD_URL, url in stead.toml; the home of --home or STEAD_HOME;
-  the login of `stead login`; the server of the default home; http://127.0.0.1:7717.
+Server, strongest first: --url, STEAD_URL, url in stead.toml; the login of `stead login`, unless
+  STEAD_TOKEN, --home or STEAD_HOME is set; the server of the home; http://127.0.0.1:7717.
 Environment: STEAD_HOME, STEAD_URL, STEAD_TOKEN, STEAD_LISTEN, STEAD_DATABASE_URL, STEAD_LOG,
   WORKSPACE_DEFAULT_CPU, WORKSPACE_DEFAULT_MEMORY, WORKSPACE_DEFAULT_DISK, WORKSPACE_DEFAULT_PIDS,
   WORKSPACE_DEFAULT_PROVIDER, WORKSPACE_MAX_CONCURRENT

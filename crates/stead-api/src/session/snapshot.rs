@@ -22,8 +22,8 @@ pub struct Snapshot {
     /// Sequence number of the event that recorded the snapshot.
     #[schema(minimum = 1)]
     pub seq: u64,
-    /// Hash of all files; `null` until it is computed, which follows the snapshot of a large tree
-    /// or of a busy box.
+    /// Hash of all files. `null` until it is computed, which follows the snapshot of a large tree
+    /// or of a busy box, or if it cannot be computed.
     #[schema(required = true)]
     pub tree_hash: Option<String>,
     /// Reason why there is no `tree_hash`. With `pending`, list the snapshots again later. Absent

@@ -8,8 +8,8 @@ use crate::build::HashReport;
 use crate::error::{At, BoxError};
 use crate::spec::BoxSpec;
 
-/// Maximum time to read a tree.
-const TIMEOUT: Duration = Duration::from_secs(3_600);
+/// Maximum time to read a tree. The server cancels earlier.
+const TIMEOUT: Duration = Duration::from_mins(15);
 
 /// Returns the hash of the tree that the layers of a spec make. No box may write to them. Ends
 /// early, with an error, once `cancelled` returns true.

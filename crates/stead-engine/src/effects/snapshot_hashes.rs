@@ -5,8 +5,10 @@
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use stead_core::{Outcome, SnapshotId};
+use stead_core::session::HashAbsence;
+use stead_core::{Outcome, SessionId, SnapshotId, Status};
 use stead_fs::Stop;
 use tokio::sync::Semaphore;
 
@@ -16,27 +18,41 @@ use crate::open_session::OpenSession;
 
 /// Maximum number of snapshots that are hashed at a time. Each reads a whole tree.
 const MOST_HASHES: usize = 2;
+/// Maximum time for one hash. An agent chooses how large its tree is.
+const TIMEOUT: Duration = Duration::from_mins(10);
+/// Interval at which a running hash checks whether its session has ended.
+const END_CHECK: Duration = Duration::from_secs(1);
 
-/// The hashes that are being computed.
+/// The hashes that are being computed. A session has at most one at a time, so that it cannot take
+/// all turns.
 pub(crate) struct SnapshotHashes {
     turns: Arc<Semaphore>,
-    running: Mutex<HashSet<SnapshotId>>,
+    sessions: Arc<Mutex<HashSet<SessionId>>>,
 }
 
 impl Default for SnapshotHashes {
     fn default() -> Self {
-        Self { turns: Arc::new(Semaphore::new(MOST_HASHES)), running: Mutex::default() }
+        Self { turns: Arc::new(Semaphore::new(MOST_HASHES)), sessions: Arc::default() }
     }
 }
 
 impl SnapshotHashes {
-    /// Returns true if no other task computes this hash.
-    fn begin(&self, snapshot: SnapshotId) -> bool {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner).insert(snapshot)
+    /// Returns `None` if another task computes the hashes of this session.
+    fn begin(&self, session: SessionId) -> Option<Running> {
+        let is_first = self.sessions.lock().unwrap_or_else(PoisonError::into_inner).insert(session);
+        is_first.then(|| Running { session, sessions: Arc::clone(&self.sessions) })
     }
+}
 
-    fn end(&self, snapshot: SnapshotId) {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner).remove(&snapshot);
+/// Marks a session whose hashes a task computes, until the task ends.
+struct Running {
+    session: SessionId,
+    sessions: Arc<Mutex<HashSet<SessionId>>>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.session);
     }
 }
 
@@ -49,39 +65,76 @@ impl Drop for StopOnDrop {
     }
 }
 
-/// Computes all hashes that a session lacks, in the background.
+/// Computes all hashes that a session lacks, one after the other in the background.
 pub(crate) async fn begin(engine: &Engine, session: &OpenSession) {
-    let state = session.state().await;
-    for snapshot in state.session.iter().flat_map(|session| session.pending_hashes()) {
-        if !engine.snapshot_hashes().begin(snapshot) {
-            continue;
-        }
-        let (work, session) = (engine.clone(), session.clone());
-        engine.spawn(async move {
-            let settled = settle(&work, &session, snapshot).await;
-            work.snapshot_hashes().end(snapshot);
-            if let Err(error) = settled {
-                tracing::error!(session = %session.id(), %snapshot, error = &error as &dyn std::error::Error, "the hash of a snapshot is not recorded");
-            }
-        });
+    if pending(session).await.is_none() {
+        return;
     }
+    let (work, session) = (engine.clone(), session.clone());
+    engine.spawn(async move {
+        while let Some(running) = work.snapshot_hashes().begin(session.id()) {
+            let settled = settle_all(&work, &session).await;
+            drop(running);
+            if let Err(error) = &settled {
+                tracing::error!(session = %session.id(), error = error as &dyn std::error::Error, "the hash of a snapshot is not recorded");
+            }
+            // A snapshot may have been taken after the last look.
+            if !matches!(settled, Ok(Settled::All)) || pending(&session).await.is_none() {
+                break;
+            }
+        }
+    });
 }
 
-/// Returns `Ok` without a record if the server stops or the session has no workspace. The next
-/// start then computes the hash.
-async fn settle(engine: &Engine, session: &OpenSession, snapshot: SnapshotId) -> Result<(), OpError> {
+async fn pending(session: &OpenSession) -> Option<SnapshotId> {
+    let state = session.state().await;
+    state.session.iter().flat_map(|session| session.pending_hashes()).next()
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Settled {
+    All,
+    /// The server stops, or the session has no workspace. The next start computes the rest.
+    Interrupted,
+}
+
+async fn settle_all(engine: &Engine, session: &OpenSession) -> Result<Settled, OpError> {
+    while let Some(snapshot) = pending(session).await {
+        let Some(hash) = hash(engine, session, snapshot).await else { return Ok(Settled::Interrupted) };
+        session.record_surely(Outcome::SnapshotHashed { snapshot, hash }).await?;
+        if !is_live(session).await {
+            return Ok(Settled::Interrupted);
+        }
+    }
+    Ok(Settled::All)
+}
+
+/// Returns `None` if the server stops, the session ends or it has no workspace.
+async fn hash(engine: &Engine, session: &OpenSession, snapshot: SnapshotId) -> Option<Result<String, HashAbsence>> {
     let stop = StopOnDrop(Stop::default());
     let hash = async {
         let _turn = engine.snapshot_hashes().turns.clone().acquire_owned().await.ok()?;
-        Some(session.workspace()?.hash_snapshot(snapshot, stop.0.clone()).await)
+        let workspace = session.workspace()?;
+        let hash = tokio::time::timeout(TIMEOUT, workspace.hash_snapshot(snapshot, stop.0.clone())).await;
+        Some(hash.unwrap_or(Err(HashAbsence::Failed)))
     };
     let hash = tokio::select! {
         hash = hash => hash,
         () = engine.stopping().cancelled() => None,
+        () = ended(session) => None,
     };
     // A reading that the end of the server interrupts says nothing about the files.
-    if let Some(hash) = hash.filter(|_| !engine.stopping().is_cancelled()) {
-        session.record_surely(Outcome::SnapshotHashed { snapshot, hash }).await?;
+    hash.filter(|_| !engine.stopping().is_cancelled())
+}
+
+/// Waits until the session is not used any more.
+async fn ended(session: &OpenSession) {
+    while is_live(session).await {
+        tokio::time::sleep(END_CHECK).await;
     }
-    Ok(())
+}
+
+async fn is_live(session: &OpenSession) -> bool {
+    let state = session.state().await;
+    state.session.as_ref().is_some_and(|session| matches!(session.status, Status::Active | Status::Paused))
 }

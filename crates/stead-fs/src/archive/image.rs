@@ -95,7 +95,7 @@ impl Image {
     pub fn write(&self, limits: &ArchiveLimits, into: &mut DiskFs) -> Result<Written, ArchiveError> {
         let mut archive = &self.archive;
         let packed = archive.seek(SeekFrom::End(0))?;
-        let (mut tree, mut left_out) = (Tree::default(), 0);
+        let (mut tree, mut left_out) = (Tree::limited(limits.entries), 0);
         let meter = Meter::new(limits, packed);
         for (number, layer) in self.layers.iter().enumerate() {
             let (listed, specials) = self.list(number, layer, &meter)?;

@@ -11,7 +11,7 @@
 //! So an interrupted import leaves no name behind, and a name always leads to the bytes it was
 //! given.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write};
 use std::os::unix::fs::DirBuilderExt;
@@ -34,6 +34,8 @@ use crate::overlay::layer_store::{ImageReport, Layer, LayerKey, LayerReport, Lay
 const KIND: &str = "image";
 /// Prefix of layer holders that are image names.
 const HOLDER: &str = "image-";
+/// Maximum number of names of a project. Lists and removals read all names.
+const MOST_NAMES: usize = 1_000;
 
 /// A named image.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,6 +83,8 @@ pub enum ImageError {
     Missing { name: ImageName },
     #[error("the image '{name}' is in use by {boxes} box{}", if *.boxes == 1 { "" } else { "es" })]
     InUse { name: ImageName, boxes: usize },
+    #[error("the project has {MOST_NAMES} image names, which is the maximum")]
+    TooManyNames,
     #[error(transparent)]
     Host(#[from] ProviderError),
 }
@@ -114,8 +118,10 @@ impl Images {
     /// on first use.
     pub fn open(directory: PathBuf, layers: Arc<LayerStore>) -> Result<Self, ProviderError> {
         let images = Self { directory, layers, names: Mutex::default() };
-        let named: Vec<String> = images.records()?.iter().map(holder).collect();
-        for held in images.layers.holders().iter().filter(|held| held.starts_with(HOLDER) && !named.contains(held)) {
+        let named: HashSet<String> = images.records()?.iter().map(holder).collect();
+        for held in
+            images.layers.holders().iter().filter(|held| held.starts_with(HOLDER) && !named.contains(held.as_str()))
+        {
             images.give_up(held)?;
         }
         // A server was killed after it completed these layers and before a name held them.
@@ -160,6 +166,7 @@ impl Images {
             layer: key.to_string(),
         };
         let _names = self.lock();
+        self.check_count(tenant, name)?;
         // Hold again: another caller may have removed the same image meanwhile.
         self.layers.hold(&key, &holder)?;
         let before = self.read(tenant, name)?;
@@ -168,6 +175,21 @@ impl Images {
             self.give_up(&self::holder(before))?;
         }
         Ok((record, if before.is_some() { Naming::Moved } else { Naming::New }))
+    }
+
+    /// Returns an unnamed file for the temporary data of an import.
+    pub fn spool(&self) -> io::Result<File> {
+        self.make_directory()?;
+        tempfile::tempfile_in(&self.directory)
+    }
+
+    /// Refuses a further name of a project that has too many.
+    fn check_count(&self, tenant: &Tenant, name: &ImageName) -> Result<(), ImageError> {
+        let Some(project) = tenant.project() else { return Ok(()) };
+        if self.read(tenant, name)?.is_none() && self.list_own(project)?.len() >= MOST_NAMES {
+            return Err(ImageError::TooManyNames);
+        }
+        Ok(())
     }
 
     /// Returns the image that a tenant means by a name: its own, else the platform's.
@@ -209,11 +231,12 @@ impl Images {
     }
 
     /// Removes a name of a deleted project, also if boxes use the image. They keep its files.
-    /// Returns false if the name does not exist.
-    pub fn remove_name(&self, tenant: &Tenant, name: &ImageName) -> Result<bool, ImageError> {
+    /// Returns false if the name does not exist or refers to another image now.
+    pub fn remove_record(&self, record: &ImageRecord) -> Result<bool, ImageError> {
         let _names = self.lock();
-        let Some(record) = self.read(tenant, name)? else { return Ok(false) };
-        self.forget(&record)?;
+        let found = self.read(&record.tenant(), &record.name)?;
+        let Some(found) = found.filter(|found| found.digest == record.digest) else { return Ok(false) };
+        self.forget(&found)?;
         Ok(true)
     }
 
@@ -350,7 +373,7 @@ impl Images {
 
     fn write(&self, record: &ImageRecord) -> Result<(), ProviderError> {
         let written = || -> io::Result<()> {
-            DirBuilder::new().recursive(true).mode(0o700).create(&self.directory)?;
+            self.make_directory()?;
             let path = self.path(&record.tenant(), &record.name);
             let new = path.with_extension("new");
             let mut file = File::create(&new)?;
@@ -360,6 +383,10 @@ impl Images {
             File::open(&self.directory)?.sync_all()
         };
         written().map_err(|error| self.host("write a name in", error))
+    }
+
+    fn make_directory(&self) -> io::Result<()> {
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.directory)
     }
 
     fn host(&self, doing: &'static str, source: io::Error) -> ProviderError {

@@ -213,7 +213,7 @@ pub(crate) async fn t3_a_takeover_restores_reservations_from_the_journals(fixtur
     assert_eq!(before["platform"].memory_bytes, 4 << 30);
     let forged = format!(
         "DELETE FROM reservations; DELETE FROM counters; INSERT INTO reservations VALUES \
-         ('{ended}', 'web', 'eve', 'coder', 1, 1, 1, 1, 0)"
+         ('{ended}', 'web', 'eve', 'coder', 1, 1, 1, 1, 0, 0)"
     );
     fixture.tamper(forged).await;
     let held = store.own("home").await.unwrap().unwrap();

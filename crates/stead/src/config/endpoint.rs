@@ -2,7 +2,8 @@
 //!
 //! The token in the home has all rights. It is sent only to the server that holds the home's lock,
 //! or to a loopback address that the user named. Any other server gets `STEAD_TOKEN` or no token.
-//! The token of a login is sent only to the server of that login.
+//! The token of a login is sent only to the server of that login. If there is a login, `STEAD_TOKEN`
+//! is not sent to the default address, where any program may listen.
 
 use crate::config::{Config, Login};
 use crate::failure::Failure;
@@ -72,7 +73,10 @@ impl Config {
             }
             None => match self.home.running()? {
                 Some(server) => (server.url, true, format!("the server of {}", self.home.path().display())),
-                None => (DEFAULT_URL.to_owned(), false, "the default".to_owned()),
+                None => {
+                    self.check_default_url()?;
+                    (DEFAULT_URL.to_owned(), false, "the default".to_owned())
+                }
             },
         };
         let (token, token_from) = match &self.token {
@@ -82,6 +86,22 @@ impl Config {
         };
         let token_from = if token.is_some() { token_from } else { "none".to_owned() };
         Ok(Resolved { endpoint: Endpoint { url, token }, url_from, token_from })
+    }
+
+    /// Refuses the default address for `STEAD_TOKEN` if there is a login, which `STEAD_TOKEN`
+    /// overrides: the token may be for the server of the login.
+    fn check_default_url(&self) -> Result<(), Failure> {
+        let (Some(_), Some(file)) = (&self.token, &self.login_file) else { return Ok(()) };
+        let url = match file.read() {
+            Ok(None) => return Ok(()),
+            Ok(Some(login)) => format!(" (the login has {})", login.url),
+            // It is there, but it is not usable.
+            Err(_) => String::new(),
+        };
+        let (file, home) = (file.path().display(), self.home.path().display());
+        Err(Failure::new("STEAD_TOKEN is set, but no setting names the server that it is for")
+            .cause(format!("with STEAD_TOKEN, the login {file} is not used, and no server runs on {home}"))
+            .hint(format!("name the server with --url or STEAD_URL{url}, or unset STEAD_TOKEN to use the login")))
     }
 }
 

@@ -62,7 +62,7 @@ impl LoginFile {
         let (owner, mode) = (metadata.uid(), metadata.mode() & 0o777);
         if owner != rustix::process::geteuid().as_raw() {
             return Err(Failure::new(format!("the login {shown} is not used: it belongs to the user with id {owner}"))
-                .hint("remove the file, then run `stead login` as the user that needs it"));
+                .hint("remove the file, then run `stead login URL` as the user that needs it"));
         }
         if mode & 0o077 != 0 {
             return Err(Failure::new(format!("the login {shown} is not used: others can access it (mode {mode:04o})"))
@@ -70,7 +70,10 @@ impl LoginFile {
         }
         let mut text = String::new();
         file.read_to_string(&mut text).map_err(failed)?;
-        let damaged = || Failure::new(format!("the login {shown} is damaged")).hint("run `stead login` again");
+        let damaged = || {
+            let hint = "run `stead login URL` with the URL of the server, or `stead logout`";
+            Failure::new(format!("the login {shown} is damaged")).hint(hint)
+        };
         // The error's own text may quote the token, so it is not used.
         let Stored { url, token } = serde_json::from_str(&text).map_err(|_| damaged())?;
         Ok(Some(Login { url, token: Secret::read(&token).ok_or_else(damaged)? }))

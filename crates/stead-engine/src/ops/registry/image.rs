@@ -52,13 +52,19 @@ async fn import(
 ) -> Result<(ImageRecord, Naming), OpError> {
     let (images, at) = (kept(engine)?, clock::now());
     writable(engine, &tenant).await?;
-    let spool = tempfile::tempfile().map_err(|source| OpError::Spool { source })?;
+    let _turn = engine.imports().acquire_owned().await.map_err(|_| OpError::ShuttingDown)?;
+    let spool = images.spool().map_err(|source| OpError::Spool { source })?;
     let owner = tenant.clone();
     let (record, naming) = off_thread(move || images.import(&owner, &name, archive, spool, at)).await?;
-    if let Err(deleted) = writable(engine, &tenant).await {
+    match writable(engine, &tenant).await {
         // The deletion of the project may have removed its images before this one had its name.
-        remove_of_project(engine, &record).await?;
-        return Err(deleted);
+        Err(
+            deleted @ (OpError::NotFound { .. } | OpError::ProjectDeleting { .. } | OpError::ProjectDeleted { .. }),
+        ) => {
+            remove_of_project(engine, &record).await?;
+            return Err(deleted);
+        }
+        checked => checked?,
     }
     let after = json!({"digest": record.digest, "bytes": record.bytes});
     engine.store().record_audit(vec![audit::image_change(actor, &record, &after, at)]).await?;
@@ -121,7 +127,7 @@ pub(crate) async fn images_of(engine: &Engine, project: &Name) -> Result<Vec<Ima
 
 async fn remove_of_project(engine: &Engine, record: &ImageRecord) -> Result<(), OpError> {
     let (images, gone) = (kept(engine)?, record.clone());
-    off_thread(move || images.remove_name(&gone.tenant(), &gone.name)).await?;
+    off_thread(move || images.remove_record(&gone)).await?;
     forget_copies(engine, record).await
 }
 

@@ -104,10 +104,13 @@ async fn delete(engine: &Engine, actor: &Actor, id: &Name) -> Result<DeletionPro
         idempotency: None,
     };
     match engine.store().write_document(write).await {
-        Ok(_) | Err(WriteError::Exists { .. }) => project_deletion::begin(engine, id.to_string()),
+        Ok(_) | Err(WriteError::Exists { .. }) => {}
         Err(WriteError::Store(error)) => return Err(error.into()),
         Err(_) => return Err(OpError::Contended),
     }
+    // The answer counts what there is before the deletion removes the first of it.
+    let progress = project_deletion(engine, id).await;
+    project_deletion::begin(engine, id.to_string());
     let gone = || OpError::NotFound { what: Resource::Project, id: id.to_string() };
-    project_deletion(engine, id).await?.ok_or_else(gone)
+    progress?.ok_or_else(gone)
 }

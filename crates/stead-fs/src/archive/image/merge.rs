@@ -67,9 +67,12 @@ impl Listed {
     }
 }
 
-#[derive(Default)]
 pub(super) struct Tree {
     root: Directory,
+    /// Number of nodes that were added, also of directories that only a longer name implies.
+    added: usize,
+    /// Maximum of `added`.
+    most: usize,
 }
 
 type Directory = BTreeMap<Vec<u8>, Node>;
@@ -81,6 +84,11 @@ pub(super) enum Node {
 }
 
 impl Tree {
+    /// Returns an empty tree to which at most this number of nodes can be added.
+    pub(super) fn limited(most: usize) -> Self {
+        Self { root: Directory::new(), added: 0, most }
+    }
+
     /// Puts a layer on top of the tree.
     pub(super) fn lay(&mut self, layer: Vec<Listed>) -> Result<(), ArchiveError> {
         let (gone, there): (Vec<_>, Vec<_>) =
@@ -122,6 +130,10 @@ impl Tree {
             What::Gone | What::Emptied | What::Note => return Ok(()),
         };
         let at = self.parent_of(&listed.path)?;
+        self.added += 1 + self.missing(&at);
+        if self.added > self.most {
+            return Err(ArchiveError::TooMany { limit: self.most });
+        }
         let directory = self.made(&at).ok_or_else(|| conflict(&listed.path))?;
         let name = listed.path.name().unwrap_or_default().to_vec();
         match (directory.get(&name), &node) {
@@ -213,6 +225,18 @@ impl Tree {
         })
     }
 
+    /// Number of directories that [`Self::made`] creates.
+    fn missing(&self, at: &[Vec<u8>]) -> usize {
+        let mut directory = &self.root;
+        for (depth, name) in at.iter().enumerate() {
+            match directory.get(name) {
+                Some(Node::Directory(below)) => directory = below,
+                _ => return at.len() - depth,
+            }
+        }
+        0
+    }
+
     /// Returns the directory, and creates it if it is missing.
     fn made(&mut self, at: &[Vec<u8>]) -> Option<&mut Directory> {
         at.iter().try_fold(&mut self.root, |directory, name| {
@@ -254,7 +278,7 @@ mod tests {
     }
 
     fn merged(layers: &[&[&str]]) -> Result<Vec<String>, ArchiveError> {
-        let mut tree = Tree::default();
+        let mut tree = Tree::limited(100);
         for (number, entries) in layers.iter().enumerate() {
             tree.lay(layer(number, entries))?;
         }
@@ -314,6 +338,18 @@ mod tests {
             assert!(Listed::of(path(name), What::Directory, true).is_err(), "{name}");
             assert!(Listed::of(path(name), What::Directory, false).is_ok(), "{name}");
         }
+    }
+
+    #[test]
+    fn implied_directories_count() {
+        let deep = ["x"; 60].join("/");
+        assert!(merged(&[&[&format!("a/{deep}")]]).is_ok());
+        let names = [format!("a/{deep}"), format!("b/{deep}")];
+        let refused = merged(&[&[&names[0], &names[1]]]).unwrap_err();
+        assert!(matches!(refused, ArchiveError::TooMany { limit: 100 }), "{refused:?}");
+        // A name that is there already implies nothing.
+        let again = [format!("a/{deep}"), format!("a/{deep}")];
+        assert!(merged(&[&[&again[0], &again[1]]]).is_ok());
     }
 
     #[test]

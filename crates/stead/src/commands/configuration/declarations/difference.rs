@@ -21,6 +21,8 @@ use crate::render::counted;
 /// More than any server has of one kind.
 const ALL: u32 = 1_000_000;
 const HIDDEN: &str = "(hidden)";
+/// Stands for a `null` that removes a binding.
+const REMOVED: &str = "(removed)";
 
 /// Says if things without a declaration are removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -202,36 +204,60 @@ impl Server {
 
 /// Returns the fields that differ, by their path.
 fn differences(before: &Value, after: &Value) -> Vec<FieldChange> {
-    let [before, after] = [before, after].map(|value| {
-        let mut leaves = BTreeMap::new();
-        collect(value, String::new(), &mut leaves);
-        leaves
-    });
-    let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
-    let differing = names.into_iter().filter(|name| before.get(*name) != after.get(*name));
-    let shown = |value: Option<&Value>, field: &str| match value {
-        Some(value) if !value.is_null() && is_secret(field) => HIDDEN.into(),
-        value => value.cloned().unwrap_or_default(),
-    };
-    let change = |field: &String| FieldChange {
-        field: field.clone(),
-        before: shown(before.get(field), field),
-        after: shown(after.get(field), field),
-    };
-    differing.map(change).collect()
+    let mut changes = Vec::new();
+    compare_at(&mut Vec::new(), Some(before), Some(after), &mut changes);
+    changes
 }
 
-/// Collects the values that are not objects. An absent value and `null` are the same.
-fn collect(value: &Value, path: String, leaves: &mut BTreeMap<String, Value>) {
+/// Adds the differences of the values at a path. Both values are written by the same type, so an
+/// empty object differs from an absent one. An absent field and `null` are the same, except for
+/// bindings.
+fn compare_at<'a>(
+    path: &mut Vec<&'a str>,
+    before: Option<&'a Value>,
+    after: Option<&'a Value>,
+    changes: &mut Vec<FieldChange>,
+) {
+    let is_binding = is_binding(path);
+    let [before, after] = [before, after].map(|value| value.filter(|value| is_binding || !value.is_null()));
+    if before == after {
+        return;
+    }
+    // A binding is one value.
+    let fields = |value: Option<&'a Value>| value.filter(|_| !is_binding).and_then(Value::as_object);
+    let (old, new) = (fields(before), fields(after));
+    let (known, names) = (changes.len(), old.into_iter().chain(new).flat_map(|fields| fields.keys()));
+    for name in names.collect::<BTreeSet<&'a String>>() {
+        path.push(name);
+        let of = |fields: Option<&'a serde_json::Map<String, Value>>| fields.and_then(|fields| fields.get(name));
+        compare_at(path, of(old), of(new), changes);
+        path.pop();
+    }
+    if old.is_some() && new.is_some() {
+        return;
+    }
+    // An object whose fields are listed is not listed itself.
+    let is_listed = changes.len() > known;
+    let own = |value: Option<&'a Value>| value.filter(|value| !is_listed || !value.is_object());
+    let (before, after) = (own(before), own(after));
+    if before.is_some() || after.is_some() {
+        let field = path.join(".");
+        let (before, after) = (shown(before, &field), shown(after, &field));
+        changes.push(FieldChange { field, before, after });
+    }
+}
+
+/// Returns true for the path of one binding, where `null` removes the binding of the server.
+fn is_binding(path: &[&str]) -> bool {
+    matches!(path, ["content", "bindings", _])
+}
+
+fn shown(value: Option<&Value>, field: &str) -> Value {
     match value {
-        Value::Object(fields) => {
-            for (name, value) in fields {
-                let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
-                collect(value, path, leaves);
-            }
-        }
-        Value::Null => {}
-        value => drop(leaves.insert(path, value.clone())),
+        None => Value::Null,
+        Some(_) if is_secret(field) => HIDDEN.into(),
+        Some(Value::Null) => REMOVED.into(),
+        Some(value) => value.clone(),
     }
 }
 
@@ -280,5 +306,37 @@ mod tests {
             ]
         );
         assert!(differences(&after, &after).is_empty());
+    }
+
+    #[test]
+    fn a_null_that_removes_a_binding_and_an_empty_object_are_differences() {
+        let content = |bindings: Value| json!({"content": {"bindings": bindings}});
+        let fields = |before: &Value, after: &Value| {
+            let found = differences(before, after).into_iter();
+            found.map(|one| (one.field, one.before, one.after)).collect::<Vec<_>>()
+        };
+        let field = || "content.bindings.deploy".to_owned();
+        let (none, removed) = (content(json!({"x.y": null})), content(json!({"x.y": null, "deploy": null})));
+        let bound = content(json!({"x.y": null, "deploy": {"kind": "tool", "tool": "read"}}));
+        let tool = &bound["content"]["bindings"]["deploy"];
+        assert_eq!(fields(&none, &removed), [(field(), Value::Null, json!(REMOVED))]);
+        assert_eq!(fields(&removed, &none), [(field(), json!(REMOVED), Value::Null)]);
+        assert_eq!(fields(&removed, &bound), [(field(), json!(REMOVED), tool.clone())]);
+        assert_eq!(fields(&bound, &none), [(field(), tool.clone(), Value::Null)]);
+        // The same without any content before.
+        let first = content(json!({"deploy": null}));
+        assert_eq!(fields(&json!({"content": null}), &first), [(field(), Value::Null, json!(REMOVED))]);
+        assert_eq!(fields(&json!({}), &json!({"content": {}})), [("content".to_owned(), Value::Null, json!({}))]);
+        assert_eq!(
+            fields(&json!({"content": {}}), &json!({"content": {"workspace": "w"}})),
+            [("content.workspace".to_owned(), Value::Null, json!("w"))]
+        );
+        for (before, after) in [
+            (json!({"content": null, "name": null}), json!({})),
+            (json!({"content": {"version": null}}), json!({"content": {}})),
+            (removed.clone(), removed),
+        ] {
+            assert!(fields(&before, &after).is_empty() && fields(&after, &before).is_empty(), "{before} {after}");
+        }
     }
 }

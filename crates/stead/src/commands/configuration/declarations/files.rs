@@ -1,8 +1,12 @@
 //! Reads the files of a directory and checks all of them.
 
 use std::collections::BTreeMap;
+use std::fs::{FileType, OpenOptions};
+use std::io::Read as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::OFlags;
 use serde::Serialize;
 use serde_json::Value;
 use stead_api::{AgentType, FieldError};
@@ -15,6 +19,10 @@ use stead_core::{Name, Timestamp};
 use super::{Declaration, Subject};
 use crate::failure::Failure;
 use crate::render::counted;
+
+/// Most bytes of one file.
+const MOST: u64 = 1 << 20;
+const NOT_REGULAR: &str = "is neither a regular file nor a directory; symbolic links are not followed";
 
 /// Everything that a directory declares.
 #[derive(Debug, Default)]
@@ -31,7 +39,7 @@ pub(in super::super) struct Directory {
 impl Directory {
     pub(in super::super) fn read(path: &Path) -> Result<Self, Failure> {
         let mut found = Self::default();
-        for entry in entries(path)? {
+        for entry in found.entries(path, None)? {
             match (entry.name.as_str(), entry.is_folder) {
                 ("projects", true) => found.projects(&entry)?,
                 ("agent-types", true) => found.agent_types(&entry, None)?,
@@ -63,7 +71,7 @@ impl Directory {
     fn projects(&mut self, folder: &Entry) -> Result<(), Failure> {
         self.has_projects = true;
         let (folders, files): (Vec<Entry>, Vec<Entry>) =
-            entries(&folder.path)?.into_iter().map(|entry| entry.below(folder)).partition(|entry| entry.is_folder);
+            self.entries(&folder.path, Some(folder))?.into_iter().partition(|entry| entry.is_folder);
         for file in &files {
             self.project(file)?;
         }
@@ -72,8 +80,7 @@ impl Directory {
             if !self.declarations.contains_key(&Subject::Project(id.clone())) {
                 self.fail(&folder.shown, format!("there is no file projects/{id}.toml or projects/{id}.json for it"));
             }
-            for entry in entries(&folder.path)? {
-                let entry = entry.below(folder);
+            for entry in self.entries(&folder.path, Some(folder))? {
                 match (entry.name.as_str(), entry.is_folder) {
                     ("agent-types", true) => self.agent_types(&entry, Some(&id))?,
                     _ => self.fail(&entry.shown, "is not the folder agent-types/"),
@@ -102,8 +109,7 @@ impl Directory {
 
     fn agent_types(&mut self, folder: &Entry, project: Option<&Name>) -> Result<(), Failure> {
         self.with_agent_types.push(project.cloned());
-        for file in entries(&folder.path)? {
-            let file = file.below(folder);
+        for file in self.entries(&folder.path, Some(folder))? {
             let Some(id) = self.stem(&file) else { continue };
             let Some(mut body) = self.parse(&file)? else { continue };
             if let Some(fields) = body.as_object_mut() {
@@ -138,11 +144,54 @@ impl Directory {
         self.declarations.insert(subject.clone(), Declaration { subject, file: file.shown.clone(), body, value });
     }
 
+    /// Returns the entries of a folder, sorted. Those that are neither files nor folders are noted
+    /// and left out.
+    fn entries(&mut self, path: &Path, within: Option<&Entry>) -> Result<Vec<Entry>, Failure> {
+        let mut usable = Vec::new();
+        for (mut entry, kind) in entries(path)? {
+            if let Some(folder) = within {
+                entry.shown = format!("{}/{}", folder.shown, entry.name);
+            }
+            if kind.is_file() || kind.is_dir() {
+                usable.push(entry);
+            } else {
+                self.fail(&entry.shown, NOT_REGULAR);
+            }
+        }
+        Ok(usable)
+    }
+
+    /// Reads the text of a file. `None` if it cannot be used, which is noted.
+    fn text(&mut self, file: &Entry) -> Result<Option<String>, Failure> {
+        let failed =
+            |error: std::io::Error| Failure::new(format!("cannot read {}", file.path.display())).because(&error);
+        // Another file may have taken the place of the one in the list of the folder.
+        let flags = i32::try_from((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits()).unwrap_or(0);
+        let opened = OpenOptions::new().read(true).custom_flags(flags).open(&file.path).map_err(failed)?;
+        if !opened.metadata().map_err(failed)?.is_file() {
+            self.fail(&file.shown, NOT_REGULAR);
+            return Ok(None);
+        }
+        let mut bytes = Vec::new();
+        let read = opened.take(MOST + 1).read_to_end(&mut bytes).map_err(failed)?;
+        if read as u64 > MOST {
+            self.fail(&file.shown, "is larger than 1 MiB");
+            return Ok(None);
+        }
+        match String::from_utf8(bytes) {
+            Ok(text) => Ok(Some(text)),
+            Err(_) => {
+                self.fail(&file.shown, "is not UTF-8 text");
+                Ok(None)
+            }
+        }
+    }
+
     /// Reads a file as JSON or TOML. `None` if it is wrong, which is noted.
     fn parse(&mut self, file: &Entry) -> Result<Option<Value>, Failure> {
-        let text = std::fs::read_to_string(&file.path)
-            .map_err(|error| Failure::new(format!("cannot read {}", file.path.display())).because(&error))?;
-        // The errors' own texts quote the file, which may have secrets, so they are not used.
+        let Some(text) = self.text(file)? else { return Ok(None) };
+        // The full text of an error quotes the file, which may have secrets, so it is not used. The
+        // message of a TOML error has no values of the file.
         let read: Result<Value, String> = match file.path.extension().and_then(|end| end.to_str()) {
             Some("json") => serde_json::from_str(&text)
                 .map_err(|error| format!("line {}: is not JSON ({:?} error)", error.line(), error.classify())),
@@ -209,14 +258,11 @@ impl Entry {
     fn stem(&self) -> Option<&str> {
         self.name.strip_suffix(".toml").or_else(|| self.name.strip_suffix(".json"))
     }
-
-    fn below(self, folder: &Entry) -> Self {
-        Self { shown: format!("{}/{}", folder.shown, self.name), ..self }
-    }
 }
 
-/// The entries of a folder, sorted. Hidden files and Markdown are for people and editors.
-fn entries(folder: &Path) -> Result<Vec<Entry>, Failure> {
+/// The entries of a folder with their kinds, sorted. Hidden files and Markdown are for people and
+/// editors.
+fn entries(folder: &Path) -> Result<Vec<(Entry, FileType)>, Failure> {
     let failed = |error: std::io::Error| Failure::new(format!("cannot read {}", folder.display())).because(&error);
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(failed)? {
@@ -225,9 +271,9 @@ fn entries(folder: &Path) -> Result<Vec<Entry>, Failure> {
         if name.starts_with('.') || name.ends_with(".md") {
             continue;
         }
-        let is_folder = entry.path().is_dir();
-        found.push(Entry { path: entry.path(), shown: name.clone(), name, is_folder });
+        let kind = std::fs::symlink_metadata(entry.path()).map_err(failed)?.file_type();
+        found.push((Entry { path: entry.path(), shown: name.clone(), name, is_folder: kind.is_dir() }, kind));
     }
-    found.sort_by(|one, other| one.name.cmp(&other.name));
+    found.sort_by(|(one, _), (other, _)| one.name.cmp(&other.name));
     Ok(found)
 }

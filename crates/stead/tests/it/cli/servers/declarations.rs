@@ -177,6 +177,65 @@ fn every_mistake_is_named_and_nothing_is_changed() {
 }
 
 #[test]
+fn a_null_that_removes_a_binding_is_a_difference() {
+    let declared = Declared::new(&[]);
+    let bindings = |bindings: &str| {
+        let text = format!(r#"{{"name": null, "content": {{"version": null, "bindings": {bindings}}}}}"#);
+        declared.file("agent-types/writer.json", &text);
+    };
+    let stored = || declared.get("/agent-types/writer")["content"]["bindings"].clone();
+    bindings(r#"{"note": "read"}"#);
+    declared.config("apply", &[]).ok();
+    assert_eq!(declared.plan(&[]), Vec::<String>::new());
+    bindings(r#"{"note": "read", "deploy": null}"#);
+    let plan = declared.config("plan", &[]);
+    assert_eq!(plan.code, Some(2), "{plan:?}");
+    assert!(plan.out.contains("    content.bindings.deploy: (none) → \"(removed)\"\n"), "{plan:?}");
+    declared.config("apply", &[]).ok();
+    assert_eq!(stored().get("deploy"), Some(&Value::Null), "{}", stored());
+    assert_eq!(declared.plan(&[]), Vec::<String>::new());
+    bindings(r#"{"note": "read"}"#);
+    assert_eq!(declared.plan(&[]), ["change agent type writer"]);
+    declared.config("apply", &[]).ok();
+    assert_eq!(stored().get("deploy"), None, "{}", stored());
+    assert_eq!(declared.plan(&[]), Vec::<String>::new());
+}
+
+#[test]
+fn links_other_kinds_of_files_and_large_files_are_refused() {
+    let declared = usual();
+    let (outside, place) = (tempfile::tempdir().unwrap(), declared.directory.path());
+    std::fs::create_dir(outside.path().join("agent-types")).unwrap();
+    std::fs::write(outside.path().join("linked.toml"), WORKSPACE).unwrap();
+    let link = |target: &str, name: &str| {
+        std::os::unix::fs::symlink(outside.path().join(target), place.join(name)).unwrap();
+    };
+    link("linked.toml", "agent-types/linked.toml");
+    link("nothing", "agent-types/dangling.toml");
+    std::fs::create_dir(place.join("projects/other")).unwrap();
+    link("agent-types", "projects/other/agent-types");
+    let _socket = std::os::unix::net::UnixListener::bind(place.join("agent-types/socket.toml")).unwrap();
+    let line = format!("# {}\n", "x".repeat(1021));
+    let text = |lines: usize| line.repeat(lines);
+    declared.file("agent-types/large.toml", &format!("{}#", text(1024)));
+    declared.file("agent-types/full.toml", &text(1024));
+    let refused = declared.config("apply", &[]);
+    assert_eq!((refused.code, refused.out.as_str()), (Some(1), ""), "{refused:?}");
+    let kind = "is neither a regular file nor a directory; symbolic links are not followed";
+    for part in [
+        format!("agent-types/linked.toml: {kind}"),
+        format!("agent-types/dangling.toml: {kind}"),
+        format!("projects/other/agent-types: {kind}"),
+        format!("agent-types/socket.toml: {kind}"),
+        "agent-types/large.toml: is larger than 1 MiB".to_owned(),
+    ] {
+        assert!(refused.err.contains(&part), "{part}: {}", refused.err);
+    }
+    assert!(!refused.err.contains("full.toml"), "1 MiB is accepted: {}", refused.err);
+    assert_eq!(declared.get("/platform")["allowed_git_hosts"], json!([]), "nothing was changed");
+}
+
+#[test]
 fn a_refusal_of_the_server_names_the_file_and_a_second_apply_continues() {
     let declared = usual();
     let pooled = format!("{WORKSPACE}warm_pool = 1\n");

@@ -61,13 +61,38 @@ fn a_login_is_used_until_another_setting_or_a_logout() {
     // Every explicit setting is stronger: a URL, a token, a home.
     let named = finish(user.command(&["status"]).env("STEAD_URL", "http://127.0.0.1:1"));
     assert!(named.err.contains("no Stead server answers at http://127.0.0.1:1"), "{named:?}");
-    let tokened = finish(user.command(&["config", "show", "--json"]).env("STEAD_TOKEN", "stead_x"));
+    let show = ["config", "show", "--json"];
+    let tokened = finish(user.command(&show).env("STEAD_TOKEN", "stead_x").env("STEAD_URL", &url));
     assert!(tokened.out.contains("\"STEAD_TOKEN\"") && !tokened.out.contains("stead_x"), "{tokened:?}");
     let homed = finish(user.command(&["config", "show"]).env("STEAD_HOME", user.directory.path()));
     assert!(!homed.out.contains("login.json"), "{homed:?}");
     assert!(user.run(&["logout"]).ok().contains("signed out"));
     assert!(!user.file().exists());
     assert_eq!(user.run(&["logout"]).ok(), "there is no login\n");
+}
+
+#[test]
+fn a_token_without_a_server_is_not_sent_to_the_default_address_if_there_is_a_login() {
+    let (server, user) = (kit::server(), User::new());
+    let (url, token) = url_and_token(server.home());
+    let tokened = |args: &[&str]| finish(user.command(args).env("STEAD_TOKEN", token.trim()));
+    let shown = tokened(&["config", "show"]);
+    assert!(shown.ok().contains("http://127.0.0.1:7717"), "control: without a login, the default address is used");
+    user.login(&url, &token).ok();
+    let refused = tokened(&["whoami"]);
+    assert_eq!((refused.code, refused.out.as_str()), (Some(1), ""), "{refused:?}");
+    assert!(refused.err.starts_with("error: STEAD_TOKEN is set, but no setting names the server"), "{refused:?}");
+    let hint = format!("name the server with --url or STEAD_URL (the login has {url}), or unset STEAD_TOKEN");
+    assert!(refused.err.contains(&hint) && !refused.err.contains(token.trim()), "{refused:?}");
+    assert!(tokened(&["--url", &url, "whoami"]).ok().contains("admin:admin"));
+    let home = server.home().to_str().unwrap();
+    assert!(tokened(&["--home", home, "whoami"]).ok().contains("admin:admin"), "the server of the home is known");
+    // A login that cannot be read is a login, too.
+    std::fs::write(user.file(), "{").unwrap();
+    let refused = tokened(&["whoami"]);
+    assert!(refused.err.starts_with("error: STEAD_TOKEN is set, but no setting names the server"), "{refused:?}");
+    user.run(&["logout"]).ok();
+    assert!(tokened(&["config", "show"]).ok().contains("http://127.0.0.1:7717"));
 }
 
 #[test]
@@ -116,8 +141,13 @@ fn a_login_that_others_can_read_or_own_is_refused() {
     }
     std::fs::write(&file, "{\"url\": 1}").unwrap();
     let damaged = user.run(&["whoami"]);
-    assert!(damaged.err.contains("is damaged") && damaged.err.contains("stead login"), "{damaged:?}");
-    std::fs::remove_file(&file).unwrap();
+    assert!(damaged.err.contains("is damaged"), "{damaged:?}");
+    // Both commands of the hint work.
+    assert!(damaged.err.contains("`stead login URL`") && damaged.err.contains("`stead logout`"), "{damaged:?}");
+    user.login(&url, &token).ok();
+    assert_eq!(user.run(&["whoami"]).code, Some(0));
+    std::fs::write(&file, "{\"url\": 1}").unwrap();
+    user.run(&["logout"]).ok();
     std::os::unix::fs::symlink("/dev/null", &file).unwrap();
     assert!(user.run(&["whoami"]).err.contains("cannot read the login"), "a symbolic link is not followed");
 }
