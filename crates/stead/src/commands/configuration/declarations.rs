@@ -90,7 +90,7 @@ pub(super) struct Declaration {
     pub(super) value: Value,
 }
 
-/// What would be done, or was done.
+/// The actions that would be, or were, performed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Action {
