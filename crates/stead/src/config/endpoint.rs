@@ -2,8 +2,8 @@
 //!
 //! The token in the home has all rights. It is sent only to the server that holds the home's lock,
 //! or to a loopback address that the user named. Any other server gets `STEAD_TOKEN` or no token.
-//! The token of a login is sent only to the server of that login. If there is a login, `STEAD_TOKEN`
-//! is not sent to the default address, where any program may listen.
+//! The token of a login is sent only to the server of that login. If there is a login,
+//! `STEAD_TOKEN` is not sent to the default address, where any program may listen.
 
 use crate::config::{Config, Login};
 use crate::failure::Failure;

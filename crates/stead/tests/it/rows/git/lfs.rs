@@ -86,9 +86,9 @@ fn on_they_are_real_and_git_finds_nothing_changed() {
         sha256(&one)
     );
     assert_eq!(sh(&server, &session, "ls .git/lfs/tmp"), "", "nothing is left");
-    // As with git-lfs, git sees the raw file as a modification and the next commit stores a
-    // pointer.
-    sh(&server, &session, "git commit -qam 'a pointer at last'");
+    // As with git-lfs, git sees the raw file as a modification once it reads it again, and the next
+    // commit stores a pointer.
+    sh(&server, &session, "touch raw.bin && git commit -qam 'a pointer at last'");
     // A modified file is committed as a pointer.
     sh(&server, &session, "echo more >> big.bin && git commit -qam more");
     assert!(sh(&server, &session, "git show HEAD:big.bin").starts_with("version https://git-lfs"));
