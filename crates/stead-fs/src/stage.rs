@@ -91,7 +91,7 @@ impl<'a> Stage<'a> {
         self.made.clear();
     }
 
-    /// Records the topmost entry that does not exist yet on the way to this path.
+    /// Records the topmost missing entry among this path and its ancestors.
     fn note(&mut self, path: &WorkspacePath) -> Result<(), FsError> {
         if self.made.last().is_some_and(|made| path.is_within(made)) {
             return Ok(());

@@ -1,4 +1,4 @@
-//! What the sessions of a project reserve, and what its quotas allow.
+//! Reservations of a project's sessions, next to the limits of its quotas.
 
 use serde::{Deserialize, Serialize};
 use stead_core::admission::{Allowed, Amounts};

@@ -1,7 +1,7 @@
 //! The login: URL and token of a server, in a file of the user's configuration directory.
 //!
 //! The file has mode 0600. A file that others can read, or that another user owns, is refused,
-//! because its token may be known or its URL may be chosen by somebody else.
+//! because another user may know its token or have chosen its URL.
 
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::{self, Read as _};

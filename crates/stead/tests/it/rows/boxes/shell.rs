@@ -69,7 +69,7 @@ fn x1_jobs_of_a_shell_stay_and_are_known(files: Files) {
     assert!(says(&server, &session, "jobs").contains("sleep 301"));
     let ended = shell(&server, &session, "kill %1; wait %1; echo $?");
     assert_eq!((&ended["stdout"], &ended["left_running_total"]), (&json!("143\n"), &json!(0)), "{ended}");
-    // What a job writes after its call is part of the next call's output.
+    // Output that a job writes after its call is part of the next call's output.
     let begun = shell(&server, &session, "(until [ -e go ]; do sleep 0.02; done; echo from the job) &");
     assert!(begun["left_running"].to_string().contains("bash (subshell)"), "{begun}");
     let text = says(&server, &session, "touch go; wait; echo waited");
