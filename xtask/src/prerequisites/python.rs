@@ -22,6 +22,10 @@ pub(crate) const COMPAT: Environment =
 pub(crate) const CLIENTS: Environment =
     Environment { folder: "venv-clients", requirements: "tests/clients/requirements.txt" };
 
+/// The environment of the `sdk-python` step.
+pub(crate) const SDK: Environment =
+    Environment { folder: "venv-sdk", requirements: "sdk/python/tests/requirements.txt" };
+
 impl Environment {
     fn path(&self) -> PathBuf {
         cache().join(self.folder)
@@ -81,5 +85,6 @@ impl Environment {
 pub(crate) fn ensure() -> Result<()> {
     API.ensure()?;
     COMPAT.ensure()?;
+    SDK.ensure()?;
     CLIENTS.ensure()
 }
