@@ -26,9 +26,9 @@ def comments(box: Sandbox, base: str) -> List[str]:
             if re.search(r"\bprint\(", text):
                 found.append(f"{path}:{line}: remove the print")
             line += 1
-    tests = box.commands.run("python3 -m unittest -q 2>&1")
+    tests = box.commands.run("python3 -m unittest -q")
     if not tests.ok:
-        found.append(f"the tests fail: {tests.stdout.strip().splitlines()[-1]}")
+        found.append(f"the tests fail: {tests.stderr.strip().splitlines()[-1]}")
     return found
 
 

@@ -206,6 +206,28 @@ class AsyncFiles:
                 if os.path.exists(file.name):
                     os.unlink(file.name)
 
+    async def read_tar(self, path: str = "") -> bytes:
+        """Returns a directory as a tar.
+
+        >>> _ = await box.files.write("a.txt", "x")
+        >>> len(await box.files.read_tar()) > 0
+        True
+        """
+        return (await self._http.request("GET", self._path(path), params={"format": "tar"}, patience=600)).content
+
+    async def write_tar(self, archive: bytes, path: str = "") -> None:
+        """Unpacks an archive (tar, tar.gz, tar.zst or zip) into a directory, completely or not at
+        all.
+
+        >>> _ = await box.files.write("a/b.txt", "x")
+        >>> await box.files.write_tar(await box.files.read_tar("a"))
+        >>> await box.files.read("b.txt")
+        'x'
+        """
+        if relative(path):
+            await self.mkdir(path)
+        await self._put(path, archive, {"Content-Type": "application/octet-stream"}, {"format": "tar"})
+
     async def _tool(self, tool: str, arguments: Mapping[str, Any], path: str) -> Any:
         answer = await self._http.json("POST", f"{self._session}/tools/{tool}", body=dict(arguments))
         if answer["ok"]:

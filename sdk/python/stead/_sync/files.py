@@ -206,6 +206,28 @@ class Files:
                 if os.path.exists(file.name):
                     os.unlink(file.name)
 
+    def read_tar(self, path: str = "") -> bytes:
+        """Returns a directory as a tar.
+
+        >>> _ = box.files.write("a.txt", "x")
+        >>> len(box.files.read_tar()) > 0
+        True
+        """
+        return (self._http.request("GET", self._path(path), params={"format": "tar"}, patience=600)).content
+
+    def write_tar(self, archive: bytes, path: str = "") -> None:
+        """Unpacks an archive (tar, tar.gz, tar.zst or zip) into a directory, completely or not at
+        all.
+
+        >>> _ = box.files.write("a/b.txt", "x")
+        >>> box.files.write_tar(box.files.read_tar("a"))
+        >>> box.files.read("b.txt")
+        'x'
+        """
+        if relative(path):
+            self.mkdir(path)
+        self._put(path, archive, {"Content-Type": "application/octet-stream"}, {"format": "tar"})
+
     def _tool(self, tool: str, arguments: Mapping[str, Any], path: str) -> Any:
         answer = self._http.json("POST", f"{self._session}/tools/{tool}", body=dict(arguments))
         if answer["ok"]:
