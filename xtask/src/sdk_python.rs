@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use crate::prerequisites::python::{COMPAT, Environment, SDK};
+use crate::prerequisites::python::{COMPAT, Environment, OPENAI_AGENTS, SDK};
 use crate::process::{command, root, run_within};
 use crate::server;
 
@@ -23,10 +23,13 @@ pub(crate) fn check() -> Result<()> {
     let interpreter = SDK.program("python");
     run_within(in_folder(&interpreter).args(["-m", "pyright", "--pythonpath"]).arg(&interpreter), LIMIT)?;
     install(&SDK)?;
-    tests(&SDK, &[".", "--ignore=integrations"])?;
+    tests(&SDK, &[".", "--ignore=integrations", "--ignore=openai_agents"])?;
     COMPAT.ensure()?;
     install(&COMPAT)?;
-    tests(&COMPAT, &["integrations"])
+    tests(&COMPAT, &["integrations"])?;
+    OPENAI_AGENTS.ensure()?;
+    install(&OPENAI_AGENTS)?;
+    tests(&OPENAI_AGENTS, &["openai_agents"])
 }
 
 /// Writes the files that are generated from the API document and from the asynchronous client.

@@ -26,6 +26,10 @@ pub(crate) const CLIENTS: Environment =
 pub(crate) const SDK: Environment =
     Environment { folder: "venv-sdk", requirements: "sdk/python/tests/requirements.txt" };
 
+/// The environment of the OpenAI Agents SDK. Its dependencies exclude those of `COMPAT`.
+pub(crate) const OPENAI_AGENTS: Environment =
+    Environment { folder: "venv-openai-agents", requirements: "sdk/python/tests/openai_agents/requirements.txt" };
+
 impl Environment {
     fn path(&self) -> PathBuf {
         cache().join(self.folder)
@@ -86,5 +90,6 @@ pub(crate) fn ensure() -> Result<()> {
     API.ensure()?;
     COMPAT.ensure()?;
     SDK.ensure()?;
+    OPENAI_AGENTS.ensure()?;
     CLIENTS.ensure()
 }
