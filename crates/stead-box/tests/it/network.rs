@@ -93,13 +93,13 @@ def ask(address, port):
     with socket.create_connection((address, port), 30) as connection:
         return connection.makefile().readline().strip()
 server("0.0.0.0", 8080)
-server("93.184.216.34", 443)
-print(ask("127.0.0.1", 8080), ask("198.18.0.1", 8080), ask("93.184.216.34", 8080), ask("93.184.216.34", 443))
+server("93.184.216.34", 8443)
+print(ask("127.0.0.1", 8080), ask("198.18.0.1", 8080), ask("93.184.216.34", 8080), ask("93.184.216.34", 8443))
 "#;
     let mut order = sandbox.order("");
     order.argv = ["python3", "-c", script].map(str::to_owned).into();
     let ran = sandbox.run(order, &[]);
-    assert_eq!(text(&ran.stdout), "own own 93.184.216.34:8080 93.184.216.34:443\n", "{}", text(&ran.stderr));
+    assert_eq!(text(&ran.stdout), "own own 93.184.216.34:8080 93.184.216.34:8443\n", "{}", text(&ran.stderr));
     served.join().unwrap();
 }
 
@@ -115,7 +115,7 @@ pub(crate) fn the_resolver_is_the_servers(home: &Home) {
         // The question again, as an answer with the address 198.18.0.7.
         let mut answer = question[..length].to_vec();
         (answer[2], answer[7]) = (0x81, 1);
-        answer.truncate(12 + 5 + 9 + 4);
+        answer.truncate(12 + 5 + 9 + 1 + 4);
         answer[11] = 0;
         answer.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 198, 18, 0, 7]);
         resolver.send_to(&answer, from).unwrap();
