@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use stead_core::config::{ProviderName, ResourceLimits};
+use stead_core::network::Presets;
 use stead_core::registry::Platform;
 use stead_core::spec::ServerFacts;
 use stead_core::{SessionId, Timestamp};
@@ -53,6 +54,8 @@ const MOST_EXPORTS: usize = 128;
 pub struct Settings {
     pub default_provider: ProviderName,
     pub default_limits: ResourceLimits,
+    /// The hosts of each network preset.
+    pub network_presets: Presets,
     /// Maximum number of live sessions with a workspace.
     pub max_sessions: u32,
     /// Limits the sum of the memory limits of all boxes. `None` for no limit.
@@ -95,6 +98,7 @@ impl Default for Settings {
         Self {
             default_provider: ProviderName::Memory,
             default_limits: ResourceLimits::default(),
+            network_presets: Presets::default(),
             max_sessions: 1000,
             box_memory: None,
             concurrent_creations: default_concurrent_creations(),
@@ -391,6 +395,7 @@ impl Engine {
             default_provider: self.0.settings.default_provider,
             default_limits: self.0.settings.default_limits.clone(),
             providers: self.0.providers.capabilities(),
+            network_presets: self.0.settings.network_presets.clone(),
         }
     }
 

@@ -17,6 +17,7 @@ use stead_core::box_facts::{Allowances, BoxFacts};
 use stead_core::capability::{FileStorage, LimitKind, ProviderCapabilities};
 use stead_core::command::CreateOrder;
 use stead_core::config::ProviderName;
+use stead_core::network::Reach;
 use stead_core::pause::PauseMode;
 use stead_core::policy::PolicyKind;
 use stead_core::registry::Side;
@@ -96,6 +97,7 @@ impl Provider for NativeProvider {
             enforced_limits: limit_kinds(self.enforceable),
             setup_commands: true,
             files: FileStorage::Host,
+            network: Reach::None,
         }
     }
 

@@ -30,6 +30,7 @@ use stead_core::box_facts::{Allowances, BoxFacts};
 use stead_core::capability::{FileStorage, ProviderCapabilities};
 use stead_core::command::CreateOrder;
 use stead_core::config::ProviderName;
+use stead_core::network::Reach;
 use stead_core::pause::PauseMode;
 use stead_core::policy::PolicyKind;
 use stead_core::registry::Side;
@@ -290,6 +291,7 @@ impl Provider for PodmanProvider {
             enforced_limits: enforced,
             setup_commands: true,
             files: FileStorage::Host,
+            network: Reach::None,
         }
     }
 
