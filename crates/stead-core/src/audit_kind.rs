@@ -20,6 +20,8 @@ words!(
         SessionFailed = "session_failed",
         AdminChange = "admin_change",
         SessionUpdated = "session_updated",
+        /// A connection of a box was refused for the first time.
+        NetworkRefused = "network_refused",
         SessionPaused = "session_paused",
         SessionResumed = "session_resumed",
         /// A request was refused because of the caller's role or project.

@@ -16,6 +16,7 @@ use crate::content::event as content;
 use crate::digest::DigestOrigin;
 use crate::exec::{ExecOutput, ExecSpec, Exit};
 use crate::identity::Actor;
+use crate::network::{OpenedContact, RefusedContact, TalliedTraffic};
 use crate::parse::words;
 use crate::pause::PauseMode;
 use crate::resolved_commit::{PushedBranch, ResolvedCommit};
@@ -245,6 +246,9 @@ pub enum Event {
         metadata: Option<Map<String, Value>>,
         actor: Actor,
     },
+    NetworkOpened(OpenedContact),
+    NetworkRefused(RefusedContact),
+    NetworkTallied(TalliedTraffic),
     /// From this event on the session refuses calls, and its box is about to stop.
     PauseRequested {
         mode: PauseMode,
@@ -348,6 +352,9 @@ impl Event {
             Self::DigestCleared { .. } => "DigestCleared",
             Self::DigestRefused { .. } => "DigestRefused",
             Self::SessionUpdated { .. } => "SessionUpdated",
+            Self::NetworkOpened(_) => "NetworkOpened",
+            Self::NetworkRefused(_) => "NetworkRefused",
+            Self::NetworkTallied(_) => "NetworkTallied",
             Self::PauseRequested { .. } => "PauseRequested",
             Self::SessionPaused { .. } => "SessionPaused",
             Self::PauseFailed { .. } => "PauseFailed",

@@ -27,6 +27,7 @@ mod resolver;
 mod second_hello;
 mod tally;
 
+pub use dial::{Host, Outside};
 pub use egress::{Egress, EgressServer, Policy, Serving, Sockets};
 pub use record::{Opened, Record, Refused, Unrecorded};
 pub use tally::{Tally, Traffic};

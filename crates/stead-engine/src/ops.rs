@@ -58,6 +58,7 @@ pub use registry::token::{IssuedToken, create_token, revoke_token, rotate_token,
 pub use sessions::clone_session::{CloneOrder, Isolation, clone_session};
 pub use sessions::close_session::close_session;
 pub use sessions::create_session::{Idempotency, create_session};
+pub use sessions::network::{SessionNetworkView, session_network};
 pub use sessions::pause_session::{pause_session, resume_session};
 pub use sessions::plan_session::{Outlook, SessionPlan, plan_session};
 pub use sessions::session::{SessionList, SessionPage, session, session_counts, sessions, wait_settled};

@@ -10,6 +10,7 @@ mod stamps;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use stead_core::network::Reach;
 use stead_core::capability::FileStorage;
 use stead_core::command::CreateOrder;
 use stead_core::command::FileAccess;
@@ -79,6 +80,7 @@ impl Suite<'_> {
             image_roots: Vec::new(),
             image_digest: None,
             image_tenant: Tenant::Platform,
+            network: Reach::None,
         }
     }
 

@@ -30,6 +30,7 @@ use crate::overlay::images::Images;
 use crate::overlay::layer_store::LayerStore;
 use crate::overlay::{Boxes, Directories, Lineage, OverlayBox, Running, Workspaces};
 pub use box_root::NativeConfig;
+pub(crate) use box_root::network_shape;
 use boxes::{NativeBox, NativeBoxes};
 use spares::Spares;
 
@@ -97,7 +98,7 @@ impl Provider for NativeProvider {
             enforced_limits: limit_kinds(self.enforceable),
             setup_commands: true,
             files: FileStorage::Host,
-            network: Reach::None,
+            network: Reach::Captured,
         }
     }
 
@@ -132,6 +133,8 @@ impl Provider for NativeProvider {
             })
         })
         .await?;
+        let overlay_box = self.overlay_box(&order.create);
+        off_thread(move || overlay_box.lend_network_again()).await?;
         Ok(self.workspace(&order.create))
     }
 

@@ -212,6 +212,12 @@ impl PodmanProvider {
         .await
     }
 
+    /// Returns true if the server can set up the network of a container before anything runs in it:
+    /// as root, for a container on this kernel, over layers.
+    fn carries_network(&self) -> bool {
+        stead_box::runs_as_root() && self.podman.is_of_this_kernel() && self.podman.config.trees != Trees::Copied
+    }
+
     /// Finds an image in Podman's own storage.
     async fn own_image(&self, reference: &str, order: &CreateOrder) -> Result<Image, ProviderError> {
         let Some(digest) = &order.image_digest else { return image::find(&self.podman.client, reference).await };
@@ -230,6 +236,7 @@ impl PodmanProvider {
         let overlay_box = self.overlay_box(order, &record);
         let taken = off_thread(move || {
             podman.workspaces.adopt(id, |lineage| boxes.find(id, lineage))?;
+            overlay_box.lend_network_again()?;
             if overlay_box.runs() {
                 return Ok(Taken::Found);
             }
@@ -291,7 +298,7 @@ impl Provider for PodmanProvider {
             enforced_limits: enforced,
             setup_commands: true,
             files: FileStorage::Host,
-            network: Reach::None,
+            network: if self.carries_network() { Reach::Captured } else { Reach::None },
         }
     }
 
@@ -420,7 +427,8 @@ impl WarmBoxes for PodmanProvider {
         };
         let runtime = self.podman.config.runtime.as_deref().unwrap_or("default");
         let disk = order.limits.disk.as_ref().map(ToString::to_string).unwrap_or_default();
-        Ok(format!("podman/{}/{runtime}/{image}/disk={disk}", container::SHAPE))
+        let network = crate::native::network_shape(order);
+        Ok(format!("podman/{}/{runtime}/{image}/disk={disk}{network}", container::SHAPE))
     }
 
     async fn warm(&self, order: &CreateOrder) -> Result<(), ProviderError> {

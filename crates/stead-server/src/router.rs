@@ -12,7 +12,7 @@ use utoipa_axum::routes;
 
 use crate::app::App;
 use crate::routes::sessions::{
-    self, clones, diff, digests, events, execs, files, lifecycle, prompts, rewind, runs, snapshots,
+    self, clones, diff, digests, events, execs, files, lifecycle, network_use, prompts, rewind, runs, snapshots,
 };
 use crate::routes::{
     agent_types, audit, blobs, content, health, images, platform, pool, projects, providers, quotas, tokens, tools,
@@ -61,6 +61,7 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(events::read, events::create))
         .routes(routes!(sessions::state))
         .routes(routes!(usage::of_session))
+        .routes(routes!(network_use::show))
         .routes(routes!(sessions::replay))
         .routes(routes!(sessions::replay_against))
         .routes(routes!(sessions::journal))

@@ -75,6 +75,7 @@ pub(crate) fn entries(session: SessionId, event: &Event, at: Timestamp) -> Vec<A
             let body = json!({"expires_at": expires_at, "metadata_keys": keys});
             vec![entry(AuditKind::SessionUpdated, actor, body)]
         }
+        Event::NetworkRefused(refused) => vec![entry(AuditKind::NetworkRefused, &Actor::System, json!(refused))],
         Event::PauseRequested { mode, actor } => {
             vec![entry(AuditKind::SessionPaused, actor, json!({"mode": mode}))]
         }
