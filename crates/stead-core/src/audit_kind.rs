@@ -20,6 +20,10 @@ words!(
         SessionFailed = "session_failed",
         AdminChange = "admin_change",
         SessionUpdated = "session_updated",
+        /// An administrator took network access of a session away.
+        NetworkNarrowed = "network_narrowed",
+        /// An administrator granted a session network access for a time.
+        NetworkGranted = "network_granted",
         SessionPaused = "session_paused",
         SessionResumed = "session_resumed",
         /// A request was refused because of the caller's role or project.

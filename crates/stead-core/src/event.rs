@@ -16,6 +16,7 @@ use crate::content::event as content;
 use crate::digest::DigestOrigin;
 use crate::exec::{ExecOutput, ExecSpec, Exit};
 use crate::identity::Actor;
+use crate::network::{Grant, Rule};
 use crate::parse::words;
 use crate::pause::PauseMode;
 use crate::resolved_commit::{PushedBranch, ResolvedCommit};
@@ -245,6 +246,16 @@ pub enum Event {
         metadata: Option<Map<String, Value>>,
         actor: Actor,
     },
+    /// An administrator took network access away. It stays away until the session ends.
+    NetworkNarrowed {
+        deny: Vec<Rule>,
+        actor: Actor,
+    },
+    /// An administrator granted network access for a time.
+    NetworkGranted {
+        grants: Vec<Grant>,
+        actor: Actor,
+    },
     /// From this event on the session refuses calls, and its box is about to stop.
     PauseRequested {
         mode: PauseMode,
@@ -348,6 +359,8 @@ impl Event {
             Self::DigestCleared { .. } => "DigestCleared",
             Self::DigestRefused { .. } => "DigestRefused",
             Self::SessionUpdated { .. } => "SessionUpdated",
+            Self::NetworkNarrowed { .. } => "NetworkNarrowed",
+            Self::NetworkGranted { .. } => "NetworkGranted",
             Self::PauseRequested { .. } => "PauseRequested",
             Self::SessionPaused { .. } => "SessionPaused",
             Self::PauseFailed { .. } => "PauseFailed",

@@ -32,6 +32,7 @@ use crate::digest::KeptDigest;
 use crate::event::{CloseReason, Event, Failure, FileEffect, FileOperation, Recorded, StepReport};
 use crate::exec::{End, Execs};
 use crate::identity::Actor;
+use crate::network::Changes;
 use crate::parse::words;
 use crate::pause::PauseMode;
 use crate::resolved_commit::ResolvedCommit;
@@ -156,6 +157,9 @@ pub struct Session {
     /// The digests of the workspace, by key.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub digests: Arc<BTreeMap<Name, KeptDigest>>,
+    /// The changes of the network policy since the session began.
+    #[serde(default, skip_serializing_if = "Changes::is_empty")]
+    pub network_changes: Changes,
     pub calls: u64,
     pub refusals: u64,
     pub failure: Option<Failure>,
@@ -450,6 +454,7 @@ fn born(id: SessionId, spec: &SessionSpec, owner: &Actor, at: Timestamp) -> Sess
         digests: Arc::new(spec.digests.clone()),
         calls: 0,
         refusals: 0,
+        network_changes: Changes::default(),
         failure: None,
         close_reason: None,
         created_at: at,
