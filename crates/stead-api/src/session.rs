@@ -1,5 +1,6 @@
 //! Sessions, and the state that a session's journal folds to.
 
+pub mod network;
 pub mod network_use;
 pub mod plan;
 pub mod policy;

@@ -43,7 +43,7 @@ pub use reachable::{Reachable, blocked_by, reachable};
 pub use refusal::{NetworkRefused, Refusal, RefusalCode};
 pub use resolve::{Declarations, resolve};
 pub use rule::{PortRule, Ports, Rule, Target};
-pub use service::{Service, ServiceDeclaration, ServiceName};
+pub use service::{RequestRuleDeclaration, Scheme, Service, ServiceDeclaration, ServiceHost, ServiceName};
 pub use spec::{LayerRules, NetworkSpec};
 pub use usage::{HostTraffic, NetworkUse, OpenedContact, RefusedContact, TalliedTraffic, UsedHost, Window};
 

@@ -32,7 +32,7 @@ use crate::digest::KeptDigest;
 use crate::event::{CloseReason, Event, Failure, FileEffect, FileOperation, Recorded, StepReport};
 use crate::exec::{End, Execs};
 use crate::identity::Actor;
-use crate::network::{NetworkUse, usage};
+use crate::network::{Changes, NetworkUse, usage};
 use crate::parse::words;
 use crate::pause::PauseMode;
 use crate::resolved_commit::ResolvedCommit;
@@ -160,6 +160,9 @@ pub struct Session {
     /// What the box reached and was refused.
     #[serde(default, skip_serializing_if = "NetworkUse::is_empty")]
     pub network_use: Arc<NetworkUse>,
+    /// The changes of the network policy since the session began.
+    #[serde(default, skip_serializing_if = "Changes::is_empty")]
+    pub network_changes: Changes,
     pub calls: u64,
     pub refusals: u64,
     pub failure: Option<Failure>,
@@ -456,6 +459,7 @@ fn born(id: SessionId, spec: &SessionSpec, owner: &Actor, at: Timestamp) -> Sess
         network_use: Arc::default(),
         calls: 0,
         refusals: 0,
+        network_changes: Changes::default(),
         failure: None,
         close_reason: None,
         created_at: at,

@@ -16,7 +16,10 @@ pub enum Read {
     /// The message is not complete.
     More,
     /// The message names this host, and ends after this many bytes.
-    Hello { name: HostName, bytes: usize },
+    Hello {
+        name: HostName,
+        bytes: usize,
+    },
     Refused(RefusalCode),
 }
 

@@ -209,7 +209,8 @@ async fn open(
         // The functions that read requests are called here.
         Treatment::Service | Treatment::Inspected => return Err(Cut::Refused(RefusalCode::Unreachable)),
     }
-    let outside = shared.server.outside.connect(&host, contact.port, allowance.addresses).await.map_err(Cut::Refused)?;
+    let outside =
+        shared.server.outside.connect(&host, contact.port, allowance.addresses).await.map_err(Cut::Refused)?;
     let counters = shared.tallies.of(policy.phase, &contact.destination.to_string(), contact.port);
     counters.connections.fetch_add(1, Relaxed);
     let meter = Meter::new(&shared.budget, &counters);
@@ -235,7 +236,8 @@ async fn no_longer_allowed(shared: &Shared, policy: &Arc<Policy>, contact: &Cont
         shared.policy_changed(&known).await;
         known = shared.policy();
         let same = judged(&known, contact).is_ok_and(|now| {
-            (now.protocol, now.treatment, now.addresses) == (allowance.protocol, allowance.treatment, allowance.addresses)
+            (now.protocol, now.treatment, now.addresses)
+                == (allowance.protocol, allowance.treatment, allowance.addresses)
         });
         if !same {
             return;

@@ -60,7 +60,8 @@ async fn first_of(addresses: Vec<SocketAddr>) -> Option<TcpStream> {
         if attempts.is_empty() {
             return None;
         }
-        let joined = if more { timeout(NEXT_AFTER, attempts.join_next()).await } else { Ok(attempts.join_next().await) };
+        let joined =
+            if more { timeout(NEXT_AFTER, attempts.join_next()).await } else { Ok(attempts.join_next().await) };
         if let Ok(Some(Ok(Ok(stream)))) = joined {
             return Some(stream);
         }

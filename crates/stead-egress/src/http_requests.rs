@@ -287,8 +287,7 @@ mod tests {
         let all = [GET, post, chunked, GET].concat();
         for size in [1, 2, 7, 1000] {
             let mut requests = requests();
-            let out: Vec<u8> =
-                all.as_bytes().chunks(size).flat_map(|piece| requests.take(piece).unwrap()).collect();
+            let out: Vec<u8> = all.as_bytes().chunks(size).flat_map(|piece| requests.take(piece).unwrap()).collect();
             assert_eq!(String::from_utf8(out).unwrap(), all, "{size}");
             assert!(requests.is_between());
         }

@@ -1,7 +1,7 @@
 //! What the engine keeps of a session's connections.
 
 use async_trait::async_trait;
-use stead_core::network::{Contact, MatchedRule, Phase, RefusalCode, Refusal, RuleProtocol, Treatment};
+use stead_core::network::{Contact, MatchedRule, Phase, Refusal, RefusalCode, RuleProtocol, Treatment};
 
 /// The first contact with a host and port in a phase, by these rules.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -60,7 +60,8 @@ impl Tallies {
         if let Some(known) = counted.get(&(phase, host.to_owned(), port)) {
             return known.clone();
         }
-        let key = if counted.len() < MOST_DESTINATIONS { (phase, host.to_owned(), port) } else { (phase, String::new(), 0) };
+        let key =
+            if counted.len() < MOST_DESTINATIONS { (phase, host.to_owned(), port) } else { (phase, String::new(), 0) };
         counted.entry(key).or_default().clone()
     }
 

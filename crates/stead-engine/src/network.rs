@@ -10,9 +10,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use stead_core::event::Event;
-use stead_core::network::{
-    HostTraffic, InForce, OpenedContact, Phase, RefusedContact, TalliedTraffic, Window,
-};
+use stead_core::network::{HostTraffic, InForce, OpenedContact, Phase, RefusedContact, TalliedTraffic, Window};
 use stead_core::session::Session;
 use stead_core::{SessionId, Status};
 use stead_egress::{Egress, Opened, Policy, Record, Refused, Serving, Sockets, Unrecorded};
@@ -109,7 +107,8 @@ fn policy_of(session: &Session, phase: Phase) -> Option<Policy> {
 /// included.
 pub(crate) fn in_force(session: &Session) -> Option<InForce> {
     let spec = session.workspace_spec()?.network.as_ref()?;
-    Some(InForce { spec: spec.clone(), grants: Vec::new() })
+    let changes = &session.network_changes;
+    Some(InForce { spec: spec.clone().narrowed(changes.denied.clone()), grants: changes.grants.clone() })
 }
 
 /// Ends the phase of the setup commands, before the session becomes active: their connections must
@@ -172,13 +171,7 @@ struct Served {
     alive: UnixStream,
 }
 
-async fn run(
-    engine: Engine,
-    id: SessionId,
-    egress: Egress,
-    mut networks: LentNetworks,
-    ended: CancellationToken,
-) {
+async fn run(engine: Engine, id: SessionId, egress: Egress, mut networks: LentNetworks, ended: CancellationToken) {
     let mut served: Option<Served> = None;
     let mut tallies = tokio::time::interval(TALLY_EVERY);
     networks.mark_changed();
@@ -216,9 +209,9 @@ fn serve(id: SessionId, egress: &Egress, taken: TakenNetwork) -> Option<Served> 
         datagrams: sockets.datagrams.into(),
         streams: sockets.streams.into(),
     };
-    let served = alive.set_nonblocking(true).and_then(|()| {
-        Ok(Served { alive: UnixStream::from_std(alive)?, _serving: egress.serve(sockets)? })
-    });
+    let served = alive
+        .set_nonblocking(true)
+        .and_then(|()| Ok(Served { alive: UnixStream::from_std(alive)?, _serving: egress.serve(sockets)? }));
     served.inspect_err(|error| tracing::error!(session = %id, %error, "cannot serve the network of a box")).ok()
 }
 
@@ -275,5 +268,13 @@ impl Record for Recorder {
 
 fn refused_contact(refused: Refused) -> RefusedContact {
     let Refused { phase, host, port, refusal } = refused;
-    RefusedContact { phase, host, port, why: refusal.code, layer: refusal.layer, rule: refusal.rule, draft: refusal.draft }
+    RefusedContact {
+        phase,
+        host,
+        port,
+        why: refusal.code,
+        layer: refusal.layer,
+        rule: refusal.rule,
+        draft: refusal.draft,
+    }
 }

@@ -227,9 +227,10 @@ impl OpenSession {
 
     pub(crate) fn set_workspace(&self, workspace: Option<Arc<dyn Workspace>>) {
         let session = self.cell.state().session;
-        let network = workspace.as_ref().zip(session).and_then(|(workspace, session)| {
-            SessionNetwork::begin(&self.engine, self.id, &session, workspace)
-        });
+        let network = workspace
+            .as_ref()
+            .zip(session)
+            .and_then(|(workspace, session)| SessionNetwork::begin(&self.engine, self.id, &session, workspace));
         *self.cell.network.lock().unwrap_or_else(PoisonError::into_inner) = network;
         *self.cell.workspace.lock().unwrap_or_else(PoisonError::into_inner) = workspace;
     }

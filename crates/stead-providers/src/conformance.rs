@@ -10,13 +10,13 @@ mod stamps;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use stead_core::network::Reach;
 use stead_core::capability::FileStorage;
 use stead_core::command::CreateOrder;
 use stead_core::command::FileAccess;
 use stead_core::config::{CallLimits, ResourceLimits};
 use stead_core::env::Env;
 use stead_core::identity::Tenant;
+use stead_core::network::Reach;
 use stead_core::plan::Action;
 use stead_core::request::TaskContext;
 use stead_core::tool::ToolName;

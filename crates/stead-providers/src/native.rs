@@ -78,6 +78,7 @@ impl NativeProvider {
             warm: lineage.is_some_and(|lineage| lineage.claimed),
             trees: None,
             allowances: Some(if stead_box::runs_as_root() { Allowances::Own } else { Allowances::Shared }),
+            network: Some(order.network).filter(|reach| *reach != Reach::None),
         };
         let boxes: Arc<dyn Boxes> = self.boxes.clone();
         OverlayBox { order: order.clone(), workspaces, boxes, state, promised, made, started_anew }

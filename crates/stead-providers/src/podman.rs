@@ -147,6 +147,7 @@ impl PodmanProvider {
                 true => Allowances::Shared,
                 false => Allowances::Own,
             }),
+            network: Some(order.network).filter(|reach| *reach != Reach::None),
         }
     }
 

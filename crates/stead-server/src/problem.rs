@@ -242,7 +242,7 @@ impl From<Rejection> for Problem {
         let text = rejection.to_string();
         match rejection {
             Rejection::Content(Refusal::InvalidArguments { faults, .. }) => Self::new(code, text).errors(faults),
-            Rejection::Network(refused) => {
+            Rejection::Network(refused) if !refused.field().is_empty() => {
                 let error = FieldError { field: refused.field().to_owned(), message: refused.to_string() };
                 Self::new(code, text).errors(vec![error])
             }

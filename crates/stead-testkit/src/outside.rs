@@ -16,7 +16,8 @@ use crate::wait::until;
 
 const MARK: &str = "STEAD_TEST_OUTSIDE";
 /// Prefixes that are local in the namespace, without being addresses of an interface.
-const PREFIXES: &[&str] = &["93.184.216.0/24", "140.82.112.0/24", "10.9.0.0/16", "169.254.169.254/32", "168.63.129.16/32"];
+const PREFIXES: &[&str] =
+    &["93.184.216.0/24", "140.82.112.0/24", "10.9.0.0/16", "169.254.169.254/32", "168.63.129.16/32"];
 
 /// The addresses of names that every test has.
 const ZONE: &[(&str, &[&str])] = &[
@@ -64,7 +65,10 @@ impl Outside {
             run("ip", &["route", "add", "local", prefix, "dev", "lo"]);
         }
         fs::write(path.join("resolv.conf"), "nameserver 127.0.0.1\n").unwrap();
-        run("mount", &["--bind", text(&path.join("resolv.conf")), text(&fs::canonicalize("/etc/resolv.conf").unwrap())]);
+        run(
+            "mount",
+            &["--bind", text(&path.join("resolv.conf")), text(&fs::canonicalize("/etc/resolv.conf").unwrap())],
+        );
         fs::create_dir(path.join("files")).unwrap();
         certificates(path);
         let program = concat!(env!("CARGO_MANIFEST_DIR"), "/src/outside.py");
@@ -115,15 +119,41 @@ impl Drop for Outside {
 fn certificates(directory: &Path) {
     let at = |name: &str| text(&directory.join(name)).to_owned();
     let subject = ["-subj", "/CN=outside"];
-    let root = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-keyout", &at("root.key"), "-out", &at("root.pem")];
+    let root = [
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-days",
+        "2",
+        "-keyout",
+        &at("root.key"),
+        "-out",
+        &at("root.pem"),
+    ];
     run("openssl", &[&root[..], &subject].concat());
-    let names: Vec<String> = ZONE.iter().map(|(name, _)| format!("DNS:{name}")).chain(["DNS:*.example".to_owned()]).collect();
+    let names: Vec<String> =
+        ZONE.iter().map(|(name, _)| format!("DNS:{name}")).chain(["DNS:*.example".to_owned()]).collect();
     fs::write(directory.join("leaf.ext"), format!("subjectAltName={}\n", names.join(","))).unwrap();
     let request = ["req", "-newkey", "rsa:2048", "-nodes", "-keyout", &at("leaf.key"), "-out", &at("leaf.csr")];
     run("openssl", &[&request[..], &subject].concat());
     let sign = [
-        "x509", "-req", "-in", &at("leaf.csr"), "-CA", &at("root.pem"), "-CAkey", &at("root.key"), "-CAcreateserial", "-days",
-        "2", "-extfile", &at("leaf.ext"), "-out", &at("leaf.pem"),
+        "x509",
+        "-req",
+        "-in",
+        &at("leaf.csr"),
+        "-CA",
+        &at("root.pem"),
+        "-CAkey",
+        &at("root.key"),
+        "-CAcreateserial",
+        "-days",
+        "2",
+        "-extfile",
+        &at("leaf.ext"),
+        "-out",
+        &at("leaf.pem"),
     ];
     run("openssl", &sign);
     let trusted = directory.join("certs");

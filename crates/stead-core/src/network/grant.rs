@@ -38,6 +38,12 @@ impl Changes {
         self.denied.is_empty() && self.grants.is_empty()
     }
 
+    /// Adds grants, and forgets those that have ended.
+    pub(crate) fn add(&mut self, grants: &[Grant], now: Timestamp) {
+        self.grants.retain(|grant| now < grant.until);
+        self.grants.extend(grants.iter().cloned());
+    }
+
     /// Returns the policy at a time: with every narrowing, and without grants that have ended.
     pub fn in_force(&self, spec: &NetworkSpec, now: Timestamp) -> InForce {
         InForce {

@@ -79,6 +79,8 @@ pub enum NetworkRefused {
         "{field} asks for network access, and a session without a workspace has no box: enable the workspace, or remove the field"
     )]
     NoWorkspace { field: String },
+    #[error("the box of this session was made without a network: create a session whose agent type has one")]
+    NoNetwork,
     #[error(
         "{field} asks for the whole network, and the platform does not allow that: an administrator sets platform.network.full to true"
     )]
@@ -114,7 +116,9 @@ impl NetworkRefused {
     /// Stable code for machines.
     pub fn code(&self) -> &'static str {
         match self {
-            Self::NoPlatform { .. } | Self::NoWorkspace { .. } | Self::Reach { .. } => "network_not_available",
+            Self::NoPlatform { .. } | Self::NoWorkspace { .. } | Self::NoNetwork | Self::Reach { .. } => {
+                "network_not_available"
+            }
             Self::Full { .. }
             | Self::Invalid { .. }
             | Self::UnknownService { .. }
@@ -126,6 +130,7 @@ impl NetworkRefused {
     /// The field that asks for access.
     pub fn field(&self) -> &str {
         match self {
+            Self::NoNetwork => "",
             Self::NoPlatform { field }
             | Self::NoWorkspace { field }
             | Self::Full { field }

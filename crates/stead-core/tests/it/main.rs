@@ -4,6 +4,7 @@
 mod config;
 mod content;
 mod fold;
+mod network;
 mod plan;
 mod policy;
 mod purity;

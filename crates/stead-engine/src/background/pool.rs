@@ -15,8 +15,8 @@ use std::time::Duration;
 use stead_core::command::CreateOrder;
 use stead_core::config::{ProviderName, ResourceLimits, WorkspaceConfig};
 use stead_core::env::Env;
-use stead_core::network::{Network, Reach};
 use stead_core::identity::Tenant;
+use stead_core::network::{Network, Reach};
 use stead_core::registry::AgentType;
 use stead_core::spec::{WorkspaceSpec, image_roots, resource_limits};
 use stead_core::{SessionId, Timestamp, WorkspaceId};
@@ -297,5 +297,15 @@ fn order(
 ) -> CreateOrder {
     let limits = ResourceLimits { disk: limits.disk.clone(), ..ResourceLimits::default() };
     let (session, env, image_tenant) = (SessionId::from_bits(0), Env::default(), tenant.clone());
-    CreateOrder { workspace, session, limits, env, base_image, image_roots, image_digest: None, image_tenant, network: Reach::None }
+    CreateOrder {
+        workspace,
+        session,
+        limits,
+        env,
+        base_image,
+        image_roots,
+        image_digest: None,
+        image_tenant,
+        network: Reach::None,
+    }
 }

@@ -1,5 +1,6 @@
 //! Operations on sessions as a whole.
 
+pub(super) mod change_network;
 pub(super) mod clone_session;
 pub(super) mod close_session;
 pub(super) mod create_session;

@@ -31,8 +31,8 @@ use super::reply::{broken, failed, fs_error, operate_error};
 use super::shell::Shells;
 use super::{arguments, command, evaluate, git, off_thread};
 use crate::contract::error::{OperateError, ProviderError};
-use crate::contract::network::LentNetworks;
 use crate::contract::execs::Execs;
+use crate::contract::network::LentNetworks;
 use crate::contract::workspace::{
     ActionOrder, BoxGit, Done, FileOrder, GitOrder, GitRan, OpenFile, Performed, Placement, PointOrder, ToolDone,
     ToolOrder, Workspace,

@@ -9,9 +9,9 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use stead_box::{BoxError, BoxSpec, Ids, LayerSpec, Limits, Network, UidRanges, Volume};
-use stead_core::network::Reach;
 use stead_core::WorkspaceId;
 use stead_core::command::CreateOrder;
+use stead_core::network::Reach;
 
 use super::lineage::{self, Durability, LayerRef, Lineage};
 use crate::contract::error::ProviderError;

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use stead_box::OwnerRecord;
-use tokio::sync::watch;
 use stead_core::{SnapshotId, WorkspaceId};
+use tokio::sync::watch;
 
 use super::boxes::Running;
 use super::copies::Copies;

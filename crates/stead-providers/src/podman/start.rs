@@ -8,7 +8,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use stead_box::build::{ContainerMountOrder, HandOver, MountTarget};
-use stead_box::{BoxError, BoxSpec, Gate, Guest, Held, Ids, LayerSpec, Limits, Network, ProcessMark, Switchboard, Volume};
+use stead_box::{
+    BoxError, BoxSpec, Gate, Guest, Held, Ids, LayerSpec, Limits, Network, ProcessMark, Switchboard, Volume,
+};
 use stead_core::WorkspaceId;
 use stead_core::command::CreateOrder;
 use stead_core::network::Reach;

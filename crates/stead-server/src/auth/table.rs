@@ -106,6 +106,8 @@ pub(crate) static ROUTES: &[Row] = &[
     row(PATCH, "/api/v1/sessions/{id}", P::SessionsManage, Scope::Session),
     row(POST, "/api/v1/sessions/{id}/pause", P::SessionsManage, Scope::Session),
     row(POST, "/api/v1/sessions/{id}/resume", P::SessionsManage, Scope::Session),
+    row(POST, "/api/v1/sessions/{id}/network:narrow", P::PlatformWrite, Scope::Session),
+    row(POST, "/api/v1/sessions/{id}/network:grant", P::PlatformWrite, Scope::Session),
     row(POST, "/api/v1/sessions/{id}/token", P::SessionsUse, Scope::Session),
     row(GET, "/api/v1/sessions/{id}/journal", P::SessionsRead, Scope::Session),
     row(GET, "/api/v1/sessions/{id}/replay", P::SessionsRead, Scope::Session),

@@ -13,9 +13,9 @@ use stead_api::tool::presented::{Block, Outcome, Presented, present};
 use stead_core::content::binding::Operation;
 use stead_core::content::run::{CallFrom, CallRequest};
 use stead_core::event::Answer;
+use stead_core::network::RefusedContact;
 use stead_core::{CallId, Rejection};
 use stead_engine::OpError;
-use stead_core::network::RefusedContact;
 use stead_engine::ops::{self, BoundReply, CallLink, Notices, ToolReply};
 
 use super::chosen::Chosen;

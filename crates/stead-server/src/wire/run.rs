@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 use stead_api::run::{BoundAnswer, Format, Run, Step, StepWarning};
+use stead_api::session::network_use::{CallNetwork, RefusedHost};
 use stead_api::tool::presented::present;
 use stead_api::tool::{ToolAnswer, ToolError};
 use stead_core::content::materialize::{Dropped, VendorRequest, neutral};
 use stead_core::content::{anthropic, openai};
-use stead_api::session::network_use::{CallNetwork, RefusedHost};
 use stead_engine::ops::{BoundReply, RunView, StepReply, ToolReply};
 
 use super::IntoWire;

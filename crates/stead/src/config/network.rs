@@ -1,6 +1,7 @@
 //! `[network]` of `stead.toml`.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -9,6 +10,7 @@ use stead_core::network::{NetworkRule, Presets};
 use stead_core::parse;
 
 use super::Config;
+use super::file::File;
 use crate::failure::Failure;
 
 #[derive(Debug, Default, Deserialize)]
@@ -22,9 +24,20 @@ pub(super) struct NetworkTable {
 impl Config {
     /// The presets of the file, checked.
     pub(crate) fn network_presets(&self) -> Result<Presets, Failure> {
-        let wrong = |reason: String| Failure::new(format!("{}: network.presets.{reason}", self.file_path().display()));
+        self.network.checked(self.file_path())
+    }
+
+    /// The presets of a file with this text.
+    pub(crate) fn presets_of(text: &str, path: &Path) -> Result<Presets, Failure> {
+        File::parse(text, path)?.network.checked(path)
+    }
+}
+
+impl NetworkTable {
+    fn checked(&self, path: &Path) -> Result<Presets, Failure> {
+        let wrong = |reason: String| Failure::new(format!("{}: network.presets.{reason}", path.display()));
         let mut presets = BTreeMap::new();
-        for (name, rules) in &self.network.presets {
+        for (name, rules) in &self.presets {
             let parsed: Name = name.parse().map_err(|error| wrong(format!("{name}: {error}")))?;
             let read = |(index, rule): (usize, &Value)| {
                 parse::read::<NetworkRule>(rule.clone()).map_err(|error| wrong(format!("{name}[{index}]: {error}")))

@@ -132,9 +132,9 @@ async fn perform_in(
         }
     };
     let performed = match intent.effect {
-        Some(Effect::CallTool { .. }) => guard_op(perform(engine, &session, intent, actor, link.cancelled))
-            .await
-            .map(|ToolReply { call, seq, tool, answer, .. }| BoundReply { call, seq, tool: Some(tool), adapter, answer }),
+        Some(Effect::CallTool { .. }) => guard_op(perform(engine, &session, intent, actor, link.cancelled)).await.map(
+            |ToolReply { call, seq, tool, answer, .. }| BoundReply { call, seq, tool: Some(tool), adapter, answer },
+        ),
         _ => guard_op(perform_bound(engine, &session, intent, link)).await,
     };
     performed.map_err(|error| match error {
