@@ -253,7 +253,8 @@ impl OpenSession {
         let hidden = self.cell.frozen.lock().unwrap_or_else(PoisonError::into_inner).take();
         let found = hidden.is_some();
         if found {
-            self.set_workspace(hidden);
+            // Its network was served all the time.
+            *self.cell.workspace.lock().unwrap_or_else(PoisonError::into_inner) = hidden;
         }
         found
     }

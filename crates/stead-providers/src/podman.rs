@@ -134,7 +134,7 @@ impl PodmanProvider {
         self.podman.supports_overlay()
     }
 
-    fn made(&self, record: &Record) -> BoxFacts {
+    fn made(&self, order: &CreateOrder, record: &Record) -> BoxFacts {
         BoxFacts {
             image: Some(record.image.reference.clone()),
             image_digest: Some(record.image.digest.clone()),
@@ -159,7 +159,7 @@ impl PodmanProvider {
                 ..self.overlay_box(order, record)
             }));
         }
-        let (records, made) = (self.podman.records.clone(), self.made(record));
+        let (records, made) = (self.podman.records.clone(), self.made(order, record));
         let enforced_limits = limit_kinds(record.held);
         Arc::new(GuestWorkspace::new(CopiedBox { id, records, enforced_limits, made, started_anew }))
     }
@@ -174,7 +174,7 @@ impl PodmanProvider {
             workspaces,
             boxes: self.boxes.clone(),
             promised: limit_kinds(record.held),
-            made: self.made(record),
+            made: self.made(order, record),
             started_anew: false.into(),
         }
     }

@@ -1,7 +1,6 @@
 //! What a session's box reached and was refused.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use stead_core::network::{NetworkRule, Phase, Reachable, RefusedContact, UsedHost as Used};
 use utoipa::ToSchema;
 
@@ -52,7 +51,7 @@ pub struct RefusedHost {
     pub layer: Option<String>,
     /// A rule that would allow it, to be added to that layer. Absent if no rule would.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Value, required = false)]
+    #[schema(value_type = Object, required = false)]
     pub draft: Option<NetworkRule>,
 }
 

@@ -106,3 +106,39 @@ pub(super) fn refuse_own_namespace(namespace: &OwnedFd) -> Result<(), BoxError> 
 fn foreign(what: &'static str) -> BoxError {
     BoxError::Foreign { what }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream, UdpSocket};
+
+    use super::*;
+
+    fn refused(files: Vec<OwnedFd>) -> String {
+        network(files).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn foreign_descriptors_are_not_believed() {
+        let pipe = || OwnedFd::from(io::pipe().unwrap().0);
+        let unix = || OwnedFd::from(UnixStream::pair().unwrap().0);
+        let listener = || OwnedFd::from(TcpListener::bind("127.0.0.1:0").unwrap());
+        let connected = || {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            OwnedFd::from(TcpStream::connect(listener.local_addr().unwrap()).unwrap())
+        };
+        let datagrams = || OwnedFd::from(UdpSocket::bind("127.0.0.1:0").unwrap());
+        let number = "another number of descriptors";
+        for files in [Vec::new(), vec![listener()], (0..10).map(|_| listener()).collect()] {
+            assert!(refused(files).contains(number));
+        }
+        for first in [pipe(), unix(), listener(), connected(), datagrams()] {
+            assert!(refused(vec![first, datagrams(), listener()]).contains("not the socket it was asked for"));
+        }
+        // The address is right, and the network is that of this process.
+        if crate::runs_as_root()
+            && let Ok(own) = TcpListener::bind(CAPTURE)
+        {
+            assert!(refused(vec![own.into(), datagrams(), listener()]).contains("another network"));
+        }
+    }
+}

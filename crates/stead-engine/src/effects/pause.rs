@@ -4,6 +4,7 @@
 
 use stead_core::config::ProviderName;
 use stead_core::event::Failure;
+use stead_core::network::Window;
 use stead_core::pause::PauseMode;
 use stead_core::{Outcome, WorkspaceId};
 use stead_providers::ProviderError;
@@ -14,6 +15,7 @@ use crate::effects::snapshot_hashes;
 use crate::engine::Engine;
 use crate::error::OpError;
 use crate::failpoint::pause;
+use crate::network;
 use crate::open_session::OpenSession;
 use crate::recover;
 
@@ -38,6 +40,7 @@ pub(crate) async fn pause_box(
     let outcome = match paused {
         Ok(()) => {
             if mode == PauseMode::Stop {
+                network::tally(session, Window::Closed).await;
                 session.forget_hidden();
             }
             Outcome::Paused

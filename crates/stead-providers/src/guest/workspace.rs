@@ -494,7 +494,7 @@ impl Workspace for GuestWorkspace {
     }
 
     fn network(&self) -> Option<LentNetworks> {
-        self.guest_box.network()
+        self.inner.guest_box.network()
     }
 
     fn execs(&self) -> Option<&dyn Execs> {

@@ -3,7 +3,7 @@
 use serde_json::json;
 use stead_testkit::Outside;
 
-use super::{DIAL, Networked, User, echo, nobody_was_reached, outside_cases};
+use super::{DIAL, Networked, User, echo, nobody_was_reached, outside_cases, podman_cases};
 
 outside_cases! {
     ip_literal_is_refused_although_its_name_is_allowed,
@@ -13,10 +13,18 @@ outside_cases! {
     other_protocols_are_refused_at_once,
 }
 
+podman_cases! {
+    ip_literal_is_refused_although_its_name_is_allowed,
+    loopback_and_own_api_are_unreachable,
+    other_protocols_are_refused_at_once,
+}
+
 fn ip_literal_is_refused_although_its_name_is_allowed(outside: &Outside, user: User) {
     let networked = Networked::new(user);
     let session = networked.session(json!({"agent": {"allow": [echo("db.example"), echo("93.184.216.40")]}}));
-    let code = format!("{DIAL}\nprint(dial('93.184.216.37', 7000), dial('169.254.169.254', 7000), dial('168.63.129.16', 7000), dial('8.8.8.8', 53))");
+    let code = format!(
+        "{DIAL}\nprint(dial('93.184.216.37', 7000), dial('169.254.169.254', 7000), dial('168.63.129.16', 7000), dial('8.8.8.8', 53))"
+    );
     assert_eq!(networked.python(&session, &code), "ECONNRESET ECONNRESET ECONNRESET ECONNRESET\n");
     nobody_was_reached(outside);
     // The control: a rule that names the address, and the name of the refused one.
@@ -26,16 +34,19 @@ fn ip_literal_is_refused_although_its_name_is_allowed(outside: &Outside, user: U
 
 fn loopback_and_own_api_are_unreachable(outside: &Outside, user: User) {
     let networked = Networked::new(user);
-    let hosts = ["loopback.example", "mapped.example", "metadata.example", "own.example"].map(|host| {
-        json!({"host": host, "ports": [80, 7000, 8080], "protocol": "tcp", "private": true})
-    });
+    let hosts = ["loopback.example", "mapped.example", "metadata.example", "own.example"]
+        .map(|host| json!({"host": host, "ports": [80, 7000, 8080], "protocol": "tcp", "private": true}));
     outside.zone(json!({"own.example": ["127.0.0.1"]}));
     let session = networked.session(json!({"agent": {"allow": hosts}}));
-    let code = format!("{DIAL}\nfor host in ['loopback.example', 'mapped.example', 'metadata.example', 'own.example']:\n    print(dial(host, 7000))");
+    let code = format!(
+        "{DIAL}\nfor host in ['loopback.example', 'mapped.example', 'metadata.example', 'own.example']:\n    print(dial(host, 7000))"
+    );
     let said = networked.python(&session, &code);
     assert_eq!(said, "ECONNRESET\nECONNRESET\nECONNRESET\nECONNRESET\n");
     // Inside the box these are the box's own loopback, where nothing listens.
-    let code = format!("{DIAL}\nfor host in ['127.0.0.1', '127.1', '0.0.0.0', '2130706433', '0x7f000001', '198.18.0.1']:\n    print(dial(host, 7000))");
+    let code = format!(
+        "{DIAL}\nfor host in ['127.0.0.1', '127.1', '0.0.0.0', '2130706433', '0x7f000001', '198.18.0.1']:\n    print(dial(host, 7000))"
+    );
     assert_eq!(networked.python(&session, &code), "ECONNREFUSED\n".repeat(6));
     let capture = format!("{DIAL}\nprint(dial('127.255.255.1', 1))");
     assert_eq!(networked.python(&session, &capture), "ECONNRESET\n");
@@ -64,7 +75,8 @@ fn one_bad_address_refuses_all(outside: &Outside, user: User) {
     assert_eq!(networked.python(&session, &format!("{DIAL}\nprint(dial('mixed.example', 7000))")), "ECONNRESET\n");
     nobody_was_reached(outside);
     // The answers change with every lookup, and what was judged is dialled.
-    let flips: Vec<_> = (0..400).map(|turn| if turn % 2 == 0 { json!(["93.184.216.34"]) } else { json!(["10.9.0.5"]) }).collect();
+    let flips: Vec<_> =
+        (0..400).map(|turn| if turn % 2 == 0 { json!(["93.184.216.34"]) } else { json!(["10.9.0.5"]) }).collect();
     outside.zone(json!({"flip.example": {"sequence": flips}}));
     let code = format!("{DIAL}\nfor _ in range(50):\n    dial('flip.example', 7000)");
     networked.python(&session, &code);

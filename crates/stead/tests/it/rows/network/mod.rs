@@ -12,13 +12,17 @@ use serde_json::{Value, json};
 use stead_testkit::{Outside, ServerOptions, TestServer};
 
 use crate::rows::boxes::native::build_init;
-use crate::rows::hardening::ordinary_server;
+use crate::rows::hardening::limits::ordinary_user;
 
-/// The user that runs the server.
+/// The kind of the boxes, and the user that runs their server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum User {
+    /// Native boxes of root.
     Root,
+    /// Native boxes of an ordinary user.
     Ordinary,
+    /// Podman containers of root, with runc.
+    Podman,
 }
 
 /// Defines `root::NAME` and `user::NAME`, each in an Internet of its own.
@@ -40,9 +44,23 @@ macro_rules! outside_cases {
 }
 use outside_cases;
 
+/// Defines `podman::NAME` for cases whose programs are in the image: Python, and no curl.
+macro_rules! podman_cases {
+    ($($case:ident),+ $(,)?) => {
+        mod podman {
+            $(#[test] fn $case() {
+                let test = concat!(module_path!(), "::", stringify!($case));
+                stead_testkit::outside(test.split_once("::").unwrap().1, |outside| super::$case(outside, $crate::rows::network::User::Podman));
+            })+
+        }
+    };
+}
+use podman_cases;
+
 /// A server with boxes that have a network.
 struct Networked {
     server: TestServer,
+    provider: &'static str,
     /// Keeps the programs of an ordinary user's server.
     _programs: Option<tempfile::TempDir>,
 }
@@ -57,11 +75,17 @@ impl Networked {
         match user {
             User::Root => {
                 let server = TestServer::start_with(env!("CARGO_BIN_EXE_stead"), options);
-                Self { server, _programs: None }
+                Self { server, provider: "native", _programs: None }
+            }
+            User::Podman => {
+                let mut options = options;
+                options.env.extend(crate::rows::boxes::podman::options().env);
+                let server = TestServer::start_with(env!("CARGO_BIN_EXE_stead"), options);
+                Self { server, provider: "podman", _programs: None }
             }
             User::Ordinary => {
-                let (server, programs) = ordinary_server(options);
-                Self { server, _programs: Some(programs) }
+                let ordinary_user::OrdinaryServer { server, shelf, .. } = ordinary_user::server_with(options);
+                Self { server, provider: "native", _programs: Some(shelf) }
             }
         }
     }
@@ -74,7 +98,7 @@ impl Networked {
     fn session_of(&self, platform: Value, agent_type: Value, more: Value) -> Value {
         self.server.client().put("/platform", json!({"network": platform})).expect(200);
         let mut workspace = json!({
-            "enabled": true, "provider": "native", "workspace_policy": "empty", "require_workspace": true,
+            "enabled": true, "provider": self.provider, "workspace_policy": "empty", "require_workspace": true,
             "network": agent_type,
         });
         workspace.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
