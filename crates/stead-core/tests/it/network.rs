@@ -389,7 +389,7 @@ fn grant_cannot_pass_the_ceiling_and_ends() {
     let platform = json!({"agent": {"allow": ["*.example.com", "other.example"]}, "deny": ["paste.example.com"]});
     let scenario = scenario(platform, json!({"agent": {"allow": ["api.example.com"]}}));
     let mut state = State::default();
-    let mut apply = |state: &mut State, command: Command| -> Result<(), Rejection> {
+    let apply = |state: &mut State, command: Command| -> Result<(), Rejection> {
         for event in decide(state, command, &Actor::System)?.events {
             let recorded = Recorded { seq: state.seq + 1, at: Timestamp::from_millis(1_000), event };
             let stored = serde_json::to_string(&recorded).unwrap();

@@ -44,7 +44,7 @@ fn allow_rule() -> impl Strategy<Value = Rule> {
         prop::option::of(prop::sample::subsequence(PORTS, 1..=2)),
         prop::option::of(prop::sample::select(&["tls", "http"][..])),
         prop::option::of(Just(json!(["GET"]))),
-        prop::option::of(prop::sample::select(&[json!(["/a"]), json!(["/**"])][..])),
+        prop::option::of(prop::sample::select(vec![json!(["/a"]), json!(["/**"])])),
         any::<bool>(),
         any::<bool>(),
     );
@@ -152,7 +152,7 @@ fn narrowed(mut spec: NetworkSpec, change: Narrowing) -> NetworkSpec {
 }
 
 fn cases() -> ProptestConfig {
-    let cases = std::env::var("STEAD_NETWORK_CASES").ok().and_then(|count| count.parse().ok()).unwrap_or(1_000);
+    let cases = std::env::var("STEAD_NETWORK_CASES").ok().and_then(|count| count.parse().ok()).unwrap_or(512);
     ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
 }
 
