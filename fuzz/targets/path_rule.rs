@@ -1,7 +1,7 @@
 //! Path rules. Fields: rule, path.
 //!
-//! A path that a rule matches has no part that a server could read in another way, and `/**` matches
-//! every such path.
+//! A path that a rule matches has no part that a server could read in another way, and `/**`
+//! matches every such path.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -109,8 +109,8 @@ pub struct WorkspaceSpec {
     /// The network policy. `None` for a box without a network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<NetworkSpec>,
-    /// Hash over the providers, policy, plan, repository, limits, tools, tool limits, base image and
-    /// network.
+    /// Hash over the providers, policy, plan, repository, limits, tools, tool limits, base image
+    /// and network.
     pub fingerprint: String,
     /// The inputs of the session's fingerprint besides this one.
     #[serde(default, skip_serializing_if = "FingerprintForm::is_without_image")]

@@ -191,7 +191,8 @@ impl Kind for Phase {
 request! {
     /// Body of `POST /sessions/{id}/network:narrow`.
     NetworkNarrowing {
-        /// Hosts that the session must not reach any more. Without `ports` a rule is about every port.
+        /// Hosts that the session must not reach any more. Without `ports` a rule is about every
+        /// port.
         required deny: RuleList,
     }
 }

@@ -33,8 +33,8 @@ words!(
 );
 
 record! {
-    /// Network access in one layer. A connection needs a rule in the platform and in the agent type,
-    /// and in the project and the task if they have rules for the phase.
+    /// Network access in one layer. A connection needs a rule in the platform and in the agent
+    /// type, and in the project and the task if they have rules for the phase.
     [Debug, Clone, PartialEq, Eq, Serialize, Deserialize]
     defaults Network as "Network" {
         /// Access while the setup commands run. Absent for none in the platform and the agent type;
@@ -93,7 +93,8 @@ record! {
         required host: Bounded<1, 255>,
         /// Ports of the host. Absent for 443 with TLS and 80 with HTTP.
         optional #[serde(default, skip_serializing_if = "Option::is_none")] ports: Vec<u64>,
-        /// Protocol that the connection must speak. Absent for `http` on port 80 and `tls` on others.
+        /// Protocol that the connection must speak. Absent for `http` on port 80 and `tls` on other
+        /// ports.
         optional #[serde(default, skip_serializing_if = "Option::is_none")] protocol: RuleProtocol,
         /// Name of a secret that the server adds to requests.
         optional #[serde(default, skip_serializing_if = "Option::is_none")] secret: String,

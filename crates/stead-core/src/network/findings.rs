@@ -16,7 +16,7 @@ words!(
         Full = "full",
         /// A host may resolve to a private address.
         PrivateReach = "private_reach",
-        /// A host with a secret can also be reached on a way where the server does not read requests.
+        /// A host with a secret can also be reached where the server does not read requests.
         SecretUninspected = "secret_uninspected",
         /// Requests with a secret may change something at the host.
         SecretWrites = "secret_writes",

@@ -86,8 +86,8 @@ fn is_allowed(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.')
 }
 
-/// Returns true for decimal, octal and hexadecimal numbers. `inet_aton` accepts all three, also `0x`
-/// without digits.
+/// Returns true for decimal, octal and hexadecimal numbers. `inet_aton` accepts all three, also
+/// `0x` without digits.
 fn is_number(label: &str) -> bool {
     match label.strip_prefix("0x") {
         Some(digits) => digits.bytes().all(|byte| byte.is_ascii_hexdigit()),

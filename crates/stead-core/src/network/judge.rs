@@ -218,8 +218,8 @@ pub fn judge(spec: &NetworkSpec, phase: Phase, grants: &[Grant], contact: &Conta
     }
 }
 
-/// Decides about an HTTP request on a connection that [`judge`] allows. `target` is the path with an
-/// optional query.
+/// Decides about an HTTP request on a connection that [`judge`] allows. `target` is the path with
+/// an optional query.
 ///
 /// Every layer needs one rule that matches the contact and lets the request through.
 pub fn judge_request(

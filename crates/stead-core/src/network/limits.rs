@@ -19,7 +19,8 @@ record! {
         optional #[serde(default, skip_serializing_if = "Option::is_none")] connections_per_second: Whole<1, 10_000>,
         /// Distinct host names that the box may look up. Absent for 4096.
         optional #[serde(default, skip_serializing_if = "Option::is_none")] names: Whole<1, 4_096>,
-        /// Bytes that the box may send in total, with an optional K, M, G or T. Absent for no limit.
+        /// Bytes that the box may send in total, with an optional K, M, G or T. Absent for no
+        /// limit.
         optional #[serde(default, skip_serializing_if = "Option::is_none")] bytes_out: ByteSize,
         /// Bytes per second in each direction. Absent for 50M.
         optional #[serde(default, skip_serializing_if = "Option::is_none")] bytes_per_second: ByteSize,

@@ -40,7 +40,8 @@ struct Cell {
 
 type Cells = BTreeMap<(Target, Option<u16>), Cell>;
 
-/// Returns what a session can reach in a phase, sorted by host and port. `grants` are those in force.
+/// Returns what a session can reach in a phase, sorted by host and port. `grants` are those in
+/// force.
 pub fn reachable(spec: &NetworkSpec, phase: Phase, grants: &[Grant]) -> Vec<Reachable> {
     let mut cells: Option<Cells> = None;
     for layer in &spec.layers {

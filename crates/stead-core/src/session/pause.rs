@@ -16,7 +16,8 @@ words!(
     }
 );
 
-/// Folds an event of a pause, an update or a change of the network policy. Returns false for any other event.
+/// Folds an event of a pause, an update or a change of the network policy. Returns false for any
+/// other event.
 pub(super) fn fold(session: &mut Session, recorded: &Recorded) -> bool {
     match &recorded.event {
         Event::SessionUpdated { expires_at, metadata, .. } => {

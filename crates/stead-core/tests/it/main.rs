@@ -5,6 +5,7 @@ mod config;
 mod content;
 mod fold;
 mod network;
+mod network_properties;
 mod plan;
 mod policy;
 mod purity;

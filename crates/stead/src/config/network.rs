@@ -38,7 +38,7 @@ impl NetworkTable {
         let wrong = |reason: String| Failure::new(format!("{}: network.presets.{reason}", path.display()));
         let mut presets = BTreeMap::new();
         for (name, rules) in &self.presets {
-            let parsed: Name = name.parse().map_err(|error| wrong(format!("{name}: {error}")))?;
+            let parsed = name.parse::<Name>().map_err(|error| wrong(format!("{name}: {error}")))?;
             let read = |(index, rule): (usize, &Value)| {
                 parse::read::<NetworkRule>(rule.clone()).map_err(|error| wrong(format!("{name}[{index}]: {error}")))
             };

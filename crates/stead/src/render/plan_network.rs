@@ -10,7 +10,7 @@ use crate::output::{Mark, Output, Table};
 pub(crate) fn plan_network(out: &Output, plan: Option<&NetworkPlan>) -> Result<(), Failure> {
     let Some(plan) = plan else { return out.line("no network: the agent type and the task ask for none") };
     out.heading("Reachable")?;
-    hosts(out, &[("setup", &plan.setup), ("agent", &plan.agent)])?;
+    hosts(out, &[("setup", plan.setup.as_slice()), ("agent", plan.agent.as_slice())])?;
     out.heading("\nRules of each layer")?;
     let mut table = Table::new(&["layer", "phase", "host", "ports", "rule"]);
     for layer in &plan.layers {

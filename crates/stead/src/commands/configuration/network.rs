@@ -19,7 +19,12 @@ use crate::render::{self, bytes, cell};
 pub(crate) use explain::ExplainNetwork;
 
 #[derive(Debug, clap::Args)]
-#[command(args_conflicts_with_subcommands = true, after_help = "Example: stead network SESSION")]
+#[command(
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    disable_help_subcommand = true,
+    after_help = "Example: stead network SESSION"
+)]
 pub(crate) struct NetworkCommand {
     #[command(subcommand)]
     command: Option<NetworkAction>,
@@ -124,7 +129,7 @@ fn shown(out: &Output, session: &Session) -> Result<(), Failure> {
     if network.setup.is_empty() && network.agent.is_empty() && network.grants.is_empty() {
         return out.line("the session can reach nothing");
     }
-    render::hosts(out, &[("setup", &network.setup), ("agent", &network.agent)])?;
+    render::hosts(out, &[("setup", network.setup.as_slice()), ("agent", network.agent.as_slice())])?;
     for host in &network.denied {
         out.line(&format!("taken away: {host}"))?;
     }

@@ -13,7 +13,7 @@ use serde_json::Value;
 use stead_core::network::{DetailedRule, NetworkRule, RuleProtocol, Target};
 
 /// Maximum time and output of one question.
-const MOST_TIME: Duration = Duration::from_secs(30);
+const MOST_TIME: Duration = Duration::from_secs(60);
 const MOST_OUTPUT: u64 = 1 << 20;
 
 /// The rules of a preset, and where they come from.
@@ -91,7 +91,7 @@ fn place(url: &str) -> Option<(String, Option<(u16, RuleProtocol)>)> {
 /// of it tells where the files are.
 fn pip() -> Result<Vec<String>, String> {
     const ASK: &str = "
-import html.parser, json, subprocess, sys, urllib.parse, urllib.request
+import html.parser, sys, urllib.parse, urllib.request
 from pip._internal.models.index import PyPI
 from pip._internal.configuration import Configuration
 configuration = Configuration(isolated=False)

@@ -16,7 +16,7 @@ use crate::output::{Mark, Table};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: stead network presets --write")]
 pub(crate) struct PresetsCommand {
-    /// Ask the package managers of this machine for their hosts, and add presets that are missing to
+    /// Ask the package managers of this machine for their hosts, and add missing presets to
     /// stead.toml
     #[arg(long)]
     write: bool,
