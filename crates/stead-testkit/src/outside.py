@@ -100,8 +100,11 @@ class Web(http.server.BaseHTTPRequestHandler):
         if os.path.isdir(path):
             path = os.path.join(path, "index.html")
         if os.path.isfile(path):
+            kind = "text/html" if path.endswith(".html") else "application/octet-stream"
             with open(path, "rb") as file:
-                return self.reply(file.read())
+                return self.reply(file.read(), 200, [("Content-Type", kind)])
+        if parts[0] in ("debian", "npm", "simple", "go", "demo.git", "wheels"):
+            return self.reply(b"not found\n", 404)
         self.reply(f"hello {self.headers.get('Host')} {self.path}\n".encode())
 
     do_HEAD = do_GET

@@ -20,8 +20,8 @@ fn connection_rate_and_byte_limits_hold_and_say_so(outside: &Outside, user: User
 import socket
 held, refused = [], 0
 for _ in range(9):
-    s = socket.create_connection(('db.example', 7000), 30)
     try:
+        s = socket.create_connection(('db.example', 7000), 30)
         s.sendall(b'x')
         s.recv(1) or s.recv(1)
         held.append(s)

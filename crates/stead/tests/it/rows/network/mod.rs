@@ -1,12 +1,15 @@
 //! Connections of boxes, in an Internet of the test's own.
 
 mod addresses;
+mod clients;
 mod first_bytes;
 mod lending;
 mod limits;
 mod names;
 mod passing;
 mod phases;
+
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::{Value, json};
 use stead_testkit::{Outside, ServerOptions, TestServer};
@@ -61,6 +64,8 @@ use podman_cases;
 struct Networked {
     server: TestServer,
     provider: &'static str,
+    /// Number of agent types so far.
+    agent_types: AtomicU32,
     /// Keeps the programs of an ordinary user's server.
     _programs: Option<tempfile::TempDir>,
 }
@@ -75,17 +80,17 @@ impl Networked {
         match user {
             User::Root => {
                 let server = TestServer::start_with(env!("CARGO_BIN_EXE_stead"), options);
-                Self { server, provider: "native", _programs: None }
+                Self { server, provider: "native", agent_types: AtomicU32::new(0), _programs: None }
             }
             User::Podman => {
                 let mut options = options;
                 options.env.extend(crate::rows::boxes::podman::options().env);
                 let server = TestServer::start_with(env!("CARGO_BIN_EXE_stead"), options);
-                Self { server, provider: "podman", _programs: None }
+                Self { server, provider: "podman", agent_types: AtomicU32::new(0), _programs: None }
             }
             User::Ordinary => {
                 let ordinary_user::OrdinaryServer { server, shelf, .. } = ordinary_user::server_with(options);
-                Self { server, provider: "native", _programs: Some(shelf) }
+                Self { server, provider: "native", agent_types: AtomicU32::new(0), _programs: Some(shelf) }
             }
         }
     }
@@ -102,8 +107,9 @@ impl Networked {
             "network": agent_type,
         });
         workspace.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        self.server.agent_type("net", workspace);
-        let session = self.server.session(json!({"agent_type": "net"}));
+        let name = format!("net{}", self.agent_types.fetch_add(1, Ordering::Relaxed));
+        self.server.agent_type(&name, workspace);
+        let session = self.server.session(json!({"agent_type": name}));
         assert_eq!(session["status"], "active", "{session}\n{}", self.server.log());
         session
     }
@@ -123,15 +129,14 @@ impl Networked {
     }
 
     fn bash(&self, session: &Value, command: &str) -> Value {
-        let answer = self.server.tool(session, "bash", json!({"command": command}));
+        let answer = self.server.tool(session, "bash", json!({"command": command, "timeout": 120}));
         assert_eq!(answer["ok"], true, "{answer}");
         answer
     }
 
+    /// Runs a Python program and returns its output, whether or not it succeeds.
     fn python(&self, session: &Value, code: &str) -> String {
-        let answer = self.server.tool(session, "python", json!({"code": code}));
-        let text = |field: &str| answer["result"][field].as_str().unwrap_or_default().to_owned();
-        format!("{}{}", text("stdout"), text("stderr"))
+        self.says(session, &format!("cat > /tmp/program.py <<'END'\n{code}\nEND\npython3 /tmp/program.py"))
     }
 
     /// Returns the session's network as the API shows it.

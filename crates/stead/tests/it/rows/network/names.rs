@@ -95,7 +95,7 @@ fn wildcards_and_services_mean_what_they_say(outside: &Outside, user: User) {
 fn etc_hosts_and_addresses_of_others_change_nothing(outside: &Outside, user: User) {
     let networked = Networked::new(user);
     let session = networked.session(json!({"agent": {"allow": [echo("db.example")]}}));
-    let other = networked.server.session(json!({"agent_type": "net"}));
+    let other = networked.server.session(json!({"agent_type": "net0"}));
     let address = networked.python(&other, "import socket; print(socket.gethostbyname('db.example'))");
     // The address means nothing in a box that has not asked for the name.
     let code = format!("{DIAL}\nprint(dial('{}', 7000))", address.trim());

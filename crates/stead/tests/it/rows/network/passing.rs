@@ -41,11 +41,20 @@ fn tcp_passes_both_ways_with_half_closes(_: &Outside, user: User) {
     let session = networked.session(json!({"agent": {"allow": [echo("db.example")]}}));
     let said = networked.python(&session, &format!("{DIAL}\nprint(dial('db.example', 7000))"));
     assert_eq!(said, "hello end\n");
-    let large = format!(
-        "{DIAL}\nimport hashlib\ndata = bytes(range(256)) * 40960\n\
-        got = dial('db.example', 7000, data).encode('latin-1')\nprint(len(got) > 10000000)"
-    );
-    assert_eq!(networked.python(&session, &large), "True\n");
+    let large = r#"
+import hashlib, socket, threading
+data = bytes(range(256)) * 8192
+connection = socket.create_connection(("db.example", 7000), 60)
+def send():
+    connection.sendall(data)
+    connection.shutdown(socket.SHUT_WR)
+threading.Thread(target=send).start()
+got = b""
+while piece := connection.recv(65536):
+    got += piece
+print(got == data + b"end\n")
+"#;
+    assert_eq!(networked.python(&session, large), "True\n");
 }
 
 fn n4_the_record_is_what_the_servers_saw(outside: &Outside, user: User) {
