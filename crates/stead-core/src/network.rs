@@ -76,7 +76,7 @@ words!(
         Project = "project",
         AgentType = "agent_type",
         Task = "task",
-        /// What an administrator took away while the session runs.
+        /// Hosts that an administrator took away while the session runs.
         Session = "session",
     }
 );

@@ -26,7 +26,7 @@ pub struct ReachableHost {
     pub port: Option<u16>,
     /// Protocol that the connection must speak: `tls`, `http` or `tcp`, which is any.
     pub protocol: String,
-    /// What the server does with the bytes: `passed`, `service` or `inspected`.
+    /// Treatment of the bytes by the server: `passed`, `service` or `inspected`.
     pub how: String,
     /// True if the host may have a private address.
     pub private: bool,

@@ -18,7 +18,7 @@ use super::{Layer, Phase};
 use crate::Name;
 use crate::parse::words;
 
-/// What a program in the box wants to reach.
+/// The destination of a connection, as a program in the box gives it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Destination {
     /// A name that the program looked up.
@@ -72,7 +72,7 @@ pub enum Verdict {
 }
 
 words!(
-    /// What the server does with the bytes of a connection.
+    /// The treatment of a connection's bytes by the server.
     Treatment, "network treatment", {
         /// Passes them on. TLS stays between the box and the host.
         Passed = "passed",
@@ -114,7 +114,7 @@ pub struct RequestAllowance {
     pub upgrade: bool,
 }
 
-/// What one layer says about a contact.
+/// The verdict of one layer about a contact.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LayerVerdict {
     pub layer: Layer,
@@ -201,8 +201,9 @@ pub fn judge(spec: &NetworkSpec, phase: Phase, grants: &[Grant], contact: &Conta
                 protocol,
                 treatment: Treatment::Service,
                 rules,
-                addresses: match service.host {
+                addresses: match &service.host {
                     ServiceHost::Address(_) => AddressReach::Operator,
+                    ServiceHost::Name(name) if name.as_str() == "localhost" => AddressReach::Operator,
                     ServiceHost::Name(_) => AddressReach::Private,
                 },
                 secrets: service.secret.iter().cloned().collect(),

@@ -138,7 +138,7 @@ fn layer_rules(network: &Network, layer: Layer, presets: &Presets) -> Result<Lay
 }
 
 /// Returns the rules of a preset. A preset of the platform without hosts opens nothing. In another
-/// layer it is an error, because somebody asks for those hosts.
+/// layer it is an error, because that layer asks for those hosts.
 fn preset_rules(preset: &str, field: &str, layer: Layer, presets: &Presets) -> Result<Vec<Rule>, NetworkRefused> {
     let rules = presets.rules(preset);
     let full_field = || format!("{layer}.network.{field}");

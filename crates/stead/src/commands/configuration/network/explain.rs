@@ -39,7 +39,7 @@ struct Explained {
 struct PhaseVerdict {
     phase: Phase,
     allowed: bool,
-    /// How the connection is treated, or why it is refused.
+    /// Treatment of the connection, or the reason for its refusal.
     because: String,
     layers: Vec<LayerVerdict>,
 }

@@ -105,8 +105,8 @@ fn toml_value(rule: &NetworkRule) -> Result<String, Failure> {
     })
 }
 
-/// Returns the text of the file with further lines in `[network.presets]`. Everything else stays as
-/// it is, comments too.
+/// Returns the text of the file with further lines in `[network.presets]`. The rest of the file
+/// does not change, also its comments.
 fn with_presets(text: &str, added: &str) -> String {
     const HEADER: &str = "[network.presets]";
     let mut lines: Vec<&str> = text.lines().collect();
