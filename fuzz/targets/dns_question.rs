@@ -1,5 +1,5 @@
-//! Questions to a box's resolver. Whatever comes, the answer is small, belongs to the question and is
-//! an answer, so that no resolver answers it again.
+//! Questions to a box's resolver. Whatever comes, the answer is small, belongs to the question and
+//! is an answer, so that no resolver answers it again.
 #![no_main]
 
 use std::net::Ipv4Addr;

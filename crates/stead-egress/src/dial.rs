@@ -30,8 +30,8 @@ pub struct Outside {
 }
 
 impl Outside {
-    /// Connects to a host. If one of its addresses is not allowed, none is used: the owner of a name
-    /// must not choose which of them is judged.
+    /// Connects to a host. If one of its addresses is not allowed, none is used: the owner of a
+    /// name must not choose which of them is judged.
     pub async fn connect(&self, host: &Host, port: u16, reach: AddressReach) -> Result<TcpStream, RefusalCode> {
         let addresses = match host {
             Host::Address(address) => vec![*address],
@@ -51,7 +51,8 @@ impl Outside {
     }
 }
 
-/// Tries the addresses in order, the next one when one fails or is slow. Returns the first connection.
+/// Tries the addresses in order, the next one when one fails or is slow. Returns the first
+/// connection.
 async fn first_of(addresses: Vec<SocketAddr>) -> Option<TcpStream> {
     let mut attempts = JoinSet::new();
     let mut rest = addresses.into_iter();

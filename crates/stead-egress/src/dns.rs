@@ -101,8 +101,8 @@ impl Question {
     }
 }
 
-/// Reads the name of the first question. Returns its text and the position behind it. Compression is
-/// not allowed: there is nothing before the name that it could refer to.
+/// Reads the name of the first question. Returns its text and the position behind it. Compression
+/// is not allowed: there is nothing before the name that it could refer to.
 fn read_name(message: &[u8]) -> Option<(Vec<u8>, usize)> {
     let (mut text, mut at) = (Vec::new(), HEADER);
     loop {

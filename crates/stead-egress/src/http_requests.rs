@@ -244,7 +244,8 @@ impl<'a> Field<'a> {
     }
 }
 
-/// Returns the field `Connection` without what asks for another protocol; nothing if nothing is left.
+/// Returns the field `Connection` without what asks for another protocol; nothing if nothing is
+/// left.
 fn without_upgrade(value: &[u8]) -> Vec<u8> {
     let words = value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
     let asks = |word: &[u8]| word.eq_ignore_ascii_case(b"upgrade") || word.eq_ignore_ascii_case(b"http2-settings");

@@ -26,8 +26,8 @@ const RANDOM: usize = RECORD_HEADER + 4 + 2;
 pub(crate) struct FirstAnswer(Vec<u8>);
 
 impl FirstAnswer {
-    /// Takes bytes before they are passed on. Returns true if they show that the server accepted the
-    /// first hello or that it does not speak TLS; `None` if it is not known yet.
+    /// Takes bytes before they are passed on. Returns true if they show that the server accepted
+    /// the first hello or that it does not speak TLS; `None` if it is not known yet.
     pub(crate) fn take(&mut self, bytes: &[u8]) -> Option<bool> {
         let missing = (RANDOM + ASKS_AGAIN.len()).saturating_sub(self.0.len());
         self.0.extend_from_slice(&bytes[..missing.min(bytes.len())]);

@@ -10,7 +10,6 @@ mod error;
 mod failpoint;
 mod journal;
 mod limits;
-mod network;
 mod open_session;
 pub mod ops;
 mod readiness;

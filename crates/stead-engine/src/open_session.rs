@@ -27,12 +27,12 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use self::append::{Attached, Entry, Handle, Retry};
 use crate::clock;
 use crate::clock::Times;
+use crate::effects::network::SessionNetwork;
 use crate::engine::Engine;
 use crate::error::OpError;
 use crate::journal::audit;
 use crate::limits::journal_size::{self, JournalSize};
 use crate::limits::uploads::Charge;
-use crate::network::SessionNetwork;
 
 pub(crate) use append::AppendError;
 pub(crate) use load::{each_event, load};

@@ -17,12 +17,12 @@ use stead_providers::{AdoptOrder, ProviderError};
 use crate::backoff::Backoff;
 use crate::effects::checkpoints;
 use crate::effects::exec_watch;
+use crate::effects::network;
 use crate::effects::snapshot_hashes;
 use crate::engine::Engine;
 use crate::error::OpError;
 use crate::journal::history::history;
 use crate::journal::search_terms;
-use crate::network;
 use crate::open_session::OpenSession;
 use crate::reconcile;
 

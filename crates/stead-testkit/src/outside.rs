@@ -1,9 +1,9 @@
 //! An Internet in a network namespace.
 //!
-//! The test runs itself again in new network and mount namespaces. There `lo` has *public* prefixes,
-//! a name server answers on 127.0.0.1, and servers accept connections to every address. So the rules
-//! about addresses hold in tests as they do elsewhere, and nothing leaves the machine: the namespace
-//! has no other interface.
+//! The test runs itself again in new network and mount namespaces. There `lo` has *public*
+//! prefixes, a name server answers on 127.0.0.1, and servers accept connections to every address.
+//! So the rules about addresses hold in tests as they do elsewhere, and nothing leaves the machine:
+//! the namespace has no other interface.
 
 use std::collections::BTreeMap;
 use std::fs;

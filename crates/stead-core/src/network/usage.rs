@@ -13,7 +13,8 @@ use crate::event::Event;
 /// Maximum number of hosts that the state keeps, of each kind.
 const MOST_HOSTS: usize = 1_000;
 
-/// The first connection to a host and port in a phase by these rules, recorded before its first byte.
+/// The first connection to a host and port in a phase by these rules, recorded before its first
+/// byte.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenedContact {
     pub phase: Phase,

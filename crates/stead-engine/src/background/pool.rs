@@ -226,8 +226,8 @@ async fn wanted(engine: &Engine) -> Result<Vec<Wanted>, OpError> {
             let limits = resource_limits(&config, &platform, &engine.settings().default_limits, name);
             let Ok(roots) = image_roots(config.base_image.as_deref(), &platform) else { continue };
             let Ok(provider) = engine.providers().get(name) else { continue };
-            // Whether a session gets a network also depends on other layers. Without one it takes no
-            // box of the pool.
+            // Whether a session gets a network also depends on other layers. Without one it takes
+            // no box of the pool.
             let network = if config.network != Network::none() { provider.capabilities().network } else { Reach::None };
             let image = (config.base_image.clone(), roots);
             let order = CreateOrder { network, ..order(WorkspaceId::from_bits(0), &tenant, image, &limits) };

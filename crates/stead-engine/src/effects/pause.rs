@@ -10,12 +10,12 @@ use stead_core::{Outcome, WorkspaceId};
 use stead_providers::ProviderError;
 
 use crate::effects::exec_watch;
+use crate::effects::network;
 use crate::effects::perform::Again;
 use crate::effects::snapshot_hashes;
 use crate::engine::Engine;
 use crate::error::OpError;
 use crate::failpoint::pause;
-use crate::network;
 use crate::open_session::OpenSession;
 use crate::recover;
 

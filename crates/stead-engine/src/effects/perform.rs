@@ -15,13 +15,13 @@ use stead_core::{Effect, Outcome, SessionId, Status, Timestamp, WorkspaceId};
 use stead_providers::{ActionOrder, Done, Health, Performed, ProviderError, Workspace};
 
 use crate::effects::guard::guard;
+use crate::effects::network;
 use crate::effects::repository::Watcher;
 use crate::effects::workspace_users::Remaining;
 use crate::effects::{bundle, checkpoints, exec_watch, file_changes, pause, repository};
 use crate::engine::Engine;
 use crate::error::OpError;
 use crate::failpoint;
-use crate::network;
 use crate::open_session::{Intent, OpenSession};
 use crate::ops;
 

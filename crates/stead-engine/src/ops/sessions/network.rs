@@ -4,9 +4,9 @@ use stead_core::network::{NetworkUse, Phase, Reachable, Window, reachable};
 use stead_core::session::Session;
 use stead_core::{Resource, SessionId, Status};
 
+use crate::effects::network;
 use crate::engine::Engine;
 use crate::error::OpError;
-use crate::network;
 use crate::open_session::OpenSession;
 
 /// The network of a session now.

@@ -1,5 +1,5 @@
-//! The connections of sessions' boxes to the outside: which sockets are served, by which policy, and
-//! what the journal keeps of them.
+//! The connections of sessions' boxes to the outside: which sockets are served, by which policy,
+//! and what the journal keeps of them.
 //!
 //! A session with a network has one [`SessionNetwork`] while it has a workspace. It serves whatever
 //! box of the workspace runs, and drops the sockets of a box that ended, because a socket keeps the
@@ -39,8 +39,8 @@ impl Drop for SessionNetwork {
 }
 
 impl SessionNetwork {
-    /// Begins to serve the boxes of a workspace. `None` for a session without a network, and for one
-    /// that shares the workspace of another session, whose policy then holds.
+    /// Begins to serve the boxes of a workspace. `None` for a session without a network, and for
+    /// one that shares the workspace of another session, whose policy then holds.
     pub(crate) fn begin(
         engine: &Engine,
         id: SessionId,
