@@ -109,7 +109,16 @@ async fn carry(shared: &Arc<Shared>, mut stream: TcpStream, contact: Contact) {
             return shared.refused(refused(RefusalCode::TooSlow)).await;
         }
     };
-    if let Err(Cut::Refused(code)) = open(shared, &policy, &contact, allowance, stream, ready).await {
+    // The policy may have changed while the program was sending.
+    let now = shared.policy();
+    let opened = match judged(&now, &contact) {
+        Ok(again) if is_alike(&again, &allowance) => open(shared, &now, &contact, again, stream, ready).await,
+        _ => {
+            reset(&stream);
+            Err(Cut::Refused(RefusalCode::PhaseEnded))
+        }
+    };
+    if let Err(Cut::Refused(code)) = opened {
         shared.refused(refused(code)).await;
     }
 }
@@ -188,6 +197,14 @@ async fn open(
 ) -> Result<(), Cut> {
     // Every way out of here before the copying is a failure.
     reset(&stream);
+    let host = match (&contact.destination, allowance.treatment) {
+        (Destination::Name(name), Treatment::Passed) => Host::Name(name.clone()),
+        (Destination::Address(address), Treatment::Passed) => Host::Address(*address),
+        // Functions that read requests are called here. There are none yet, and nothing is sent.
+        (_, Treatment::Service | Treatment::Inspected) | (Destination::Service(_), Treatment::Passed) => {
+            return Err(Cut::Refused(RefusalCode::RequestNotAllowed));
+        }
+    };
     let opened = Opened {
         phase: policy.phase,
         contact: contact.clone(),
@@ -199,16 +216,6 @@ async fn open(
         tracing::warn!(%error, "a connection of a box is refused");
         return Err(Cut::Refused(RefusalCode::Unreachable));
     }
-    let host = match &contact.destination {
-        Destination::Name(name) => Host::Name(name.clone()),
-        Destination::Address(address) => Host::Address(*address),
-        Destination::Service(_) => return Err(Cut::Refused(RefusalCode::Unreachable)),
-    };
-    match allowance.treatment {
-        Treatment::Passed => {}
-        // The functions that read requests are called here.
-        Treatment::Service | Treatment::Inspected => return Err(Cut::Refused(RefusalCode::Unreachable)),
-    }
     let outside =
         shared.server.outside.connect(&host, contact.port, allowance.addresses).await.map_err(Cut::Refused)?;
     let counters = shared.tallies.of(policy.phase, &contact.destination.to_string(), contact.port);
@@ -217,8 +224,10 @@ async fn open(
     let idle = if allowance.protocol == RuleProtocol::Http { IDLE_HTTP } else { IDLE };
     unreset(&stream)?;
     tokio::select! {
-        copied = copy::both(stream, outside, ready.first, ready.followed, &meter, idle) => copied,
+        // First, so that no byte leaves after a change of the policy.
+        biased;
         () = no_longer_allowed(shared, policy, contact, &allowance) => Err(Cut::Refused(RefusalCode::PhaseEnded)),
+        copied = copy::both(stream, outside, ready.first, ready.followed, &meter, idle) => copied,
     }
 }
 
@@ -229,17 +238,18 @@ fn unreset(stream: &TcpStream) -> io::Result<()> {
     stream.set_linger(None)
 }
 
+/// Returns true if both treat a connection in the same way.
+fn is_alike(one: &Allowance, other: &Allowance) -> bool {
+    (one.protocol, one.treatment, one.addresses) == (other.protocol, other.treatment, other.addresses)
+}
+
 /// Returns when the policy no longer allows a connection in the way it was opened.
 async fn no_longer_allowed(shared: &Shared, policy: &Arc<Policy>, contact: &Contact, allowance: &Allowance) {
     let mut known = policy.clone();
     loop {
         shared.policy_changed(&known).await;
         known = shared.policy();
-        let same = judged(&known, contact).is_ok_and(|now| {
-            (now.protocol, now.treatment, now.addresses)
-                == (allowance.protocol, allowance.treatment, allowance.addresses)
-        });
-        if !same {
+        if !judged(&known, contact).is_ok_and(|now| is_alike(&now, allowance)) {
             return;
         }
     }

@@ -227,11 +227,15 @@ impl OpenSession {
 
     pub(crate) fn set_workspace(&self, workspace: Option<Arc<dyn Workspace>>) {
         let session = self.cell.state().session;
-        let network = workspace
-            .as_ref()
-            .zip(session)
-            .and_then(|(workspace, session)| SessionNetwork::begin(&self.engine, self.id, &session, workspace));
-        *self.cell.network.lock().unwrap_or_else(PoisonError::into_inner) = network;
+        {
+            let mut network = self.cell.network.lock().unwrap_or_else(PoisonError::into_inner);
+            // A network follows all boxes of its workspace, also the one after a pause.
+            let live = network.take().filter(|network| workspace.is_some() && network.is_live());
+            *network = live.or_else(|| {
+                let (workspace, session) = workspace.as_ref().zip(session)?;
+                SessionNetwork::begin(&self.engine, self.id, &session, workspace)
+            });
+        }
         *self.cell.workspace.lock().unwrap_or_else(PoisonError::into_inner) = workspace;
     }
 

@@ -80,6 +80,11 @@ impl SessionNetwork {
         self.follow(session);
     }
 
+    /// Returns true until its workspace is gone.
+    pub(crate) fn is_live(&self) -> bool {
+        !self.ended.is_cancelled()
+    }
+
     /// Returns a mark for [`Self::refused_since`].
     pub(crate) fn mark(&self) -> u64 {
         self.egress.refusals()
@@ -172,6 +177,7 @@ struct Served {
 }
 
 async fn run(engine: Engine, id: SessionId, egress: Egress, mut networks: LentNetworks, ended: CancellationToken) {
+    let _at_the_end = ended.clone().drop_guard();
     let mut served: Option<Served> = None;
     let mut tallies = tokio::time::interval(TALLY_EVERY);
     networks.mark_changed();
