@@ -17,7 +17,7 @@ use crate::env::Env;
 use crate::event::{Answer, CloseReason, Failure, FileEffect, FileOperation, StepReport};
 use crate::exec::{ExecOrder, ExecOutput, Exit};
 use crate::identity::Tenant;
-use crate::network::NetworkRule;
+use crate::network::{NetworkRule, Reach};
 use crate::pause::PauseMode;
 use crate::plan::Action;
 use crate::resolved_commit::{PushedBranch, ResolvedCommit};
@@ -221,6 +221,8 @@ pub struct CreateOrder {
     pub image_digest: Option<String>,
     /// The tenant whose images `base_image` may name, besides the platform's.
     pub image_tenant: Tenant,
+    /// The network that the box is made with.
+    pub network: Reach,
 }
 
 /// The outcome of an effect, or a finding after a restart.

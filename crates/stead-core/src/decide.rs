@@ -129,6 +129,7 @@ fn provision(session: &Session) -> Result<Step, Rejection> {
         image_roots: spec.image_roots.clone(),
         image_digest: spec.image_digest.clone(),
         image_tenant: Tenant::of(session.spec.project.as_ref()),
+        network: spec.box_network(),
     };
     Ok(Step { events: vec![started], effect: Some(Effect::CreateWorkspace { provider, order: Box::new(order) }) })
 }

@@ -23,6 +23,7 @@ pub mod resolve;
 pub mod rule;
 pub mod service;
 pub mod spec;
+pub mod usage;
 
 use crate::parse::words;
 
@@ -44,6 +45,7 @@ pub use resolve::{Declarations, resolve};
 pub use rule::{PortRule, Ports, Rule, Target};
 pub use service::{RequestRuleDeclaration, Scheme, Service, ServiceDeclaration, ServiceHost, ServiceName};
 pub use spec::{LayerRules, NetworkSpec};
+pub use usage::{HostTraffic, NetworkUse, OpenedContact, RefusedContact, TalliedTraffic, UsedHost, Window};
 
 words!(
     /// The part of a session's life that a rule applies to.

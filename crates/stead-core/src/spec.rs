@@ -21,7 +21,7 @@ use crate::content::{Authority, ContentConfig};
 use crate::digest::KeptDigest;
 use crate::event::StepReport;
 use crate::git_push::GitPush;
-use crate::network::{NetworkSpec, Presets};
+use crate::network::{NetworkSpec, Presets, Reach};
 use crate::plan::{Action, InitPlan, PlanInputs};
 use crate::policy::{MountMode, PolicyKind, ResolvedPolicy};
 use crate::registry::{AgentType, ContentBinding, Platform, Project};
@@ -338,6 +338,13 @@ fn choose_providers(
     match refusal {
         Some(incompatible) if able.is_empty() => Err(incompatible),
         _ => Ok((able, passed_over)),
+    }
+}
+
+impl WorkspaceSpec {
+    /// The network that the box is made with.
+    pub fn box_network(&self) -> Reach {
+        if self.network.is_some() { Reach::Captured } else { Reach::None }
     }
 }
 

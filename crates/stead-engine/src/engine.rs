@@ -12,6 +12,7 @@ use stead_core::registry::Platform;
 use stead_core::spec::ServerFacts;
 use stead_core::{SessionId, Timestamp};
 use stead_digest::Parsers;
+use stead_egress::EgressServer;
 use stead_eval::Evaluator;
 use stead_git::{Mirrors, Retention};
 use stead_providers::{Images, Providers};
@@ -166,6 +167,7 @@ struct Inner {
     readiness: Readiness,
     workspace_users: WorkspaceUsers,
     digests: Digests,
+    egress: Arc<EgressServer>,
     pool: Pool,
     connections: Connections,
     exports: Arc<Semaphore>,
@@ -215,6 +217,7 @@ impl Engine {
             readiness: Readiness::default(),
             workspace_users: WorkspaceUsers::default(),
             digests,
+            egress: Arc::default(),
             pool: Pool::default(),
             connections: Connections::default(),
             exports: Arc::new(Semaphore::new(MOST_EXPORTS)),
@@ -384,6 +387,11 @@ impl Engine {
 
     pub(crate) fn workspace_users(&self) -> &WorkspaceUsers {
         &self.0.workspace_users
+    }
+
+    /// What the connections of all sessions share.
+    pub(crate) fn egress(&self) -> &Arc<EgressServer> {
+        &self.0.egress
     }
 
     pub(crate) fn digests(&self) -> &Digests {

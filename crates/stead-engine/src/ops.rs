@@ -59,6 +59,7 @@ pub use sessions::change_network::{grant_network, narrow_network};
 pub use sessions::clone_session::{CloneOrder, Isolation, clone_session};
 pub use sessions::close_session::close_session;
 pub use sessions::create_session::{Idempotency, create_session};
+pub use sessions::network::{SessionNetworkView, session_network};
 pub use sessions::pause_session::{pause_session, resume_session};
 pub use sessions::plan_session::{Outlook, SessionPlan, plan_session};
 pub use sessions::session::{SessionList, SessionPage, session, session_counts, sessions, wait_settled};

@@ -30,6 +30,7 @@ use crate::overlay::images::Images;
 use crate::overlay::layer_store::LayerStore;
 use crate::overlay::{Boxes, Directories, Lineage, OverlayBox, Running, Workspaces};
 pub use box_root::NativeConfig;
+pub(crate) use box_root::network_shape;
 use boxes::{NativeBox, NativeBoxes};
 use spares::Spares;
 
@@ -77,7 +78,7 @@ impl NativeProvider {
             warm: lineage.is_some_and(|lineage| lineage.claimed),
             trees: None,
             allowances: Some(if stead_box::runs_as_root() { Allowances::Own } else { Allowances::Shared }),
-            network: None,
+            network: Some(order.network).filter(|reach| *reach != Reach::None),
         };
         let boxes: Arc<dyn Boxes> = self.boxes.clone();
         OverlayBox { order: order.clone(), workspaces, boxes, state, promised, made, started_anew }
@@ -98,7 +99,7 @@ impl Provider for NativeProvider {
             enforced_limits: limit_kinds(self.enforceable),
             setup_commands: true,
             files: FileStorage::Host,
-            network: Reach::None,
+            network: Reach::Captured,
         }
     }
 
@@ -133,6 +134,8 @@ impl Provider for NativeProvider {
             })
         })
         .await?;
+        let overlay_box = self.overlay_box(&order.create);
+        off_thread(move || overlay_box.lend_network_again()).await?;
         Ok(self.workspace(&order.create))
     }
 

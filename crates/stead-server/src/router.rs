@@ -12,7 +12,8 @@ use utoipa_axum::routes;
 
 use crate::app::App;
 use crate::routes::sessions::{
-    self, clones, diff, digests, events, execs, files, lifecycle, network, prompts, rewind, runs, snapshots,
+    self, clones, diff, digests, events, execs, files, lifecycle, network, network_use, prompts, rewind, runs,
+    snapshots,
 };
 use crate::routes::{
     agent_types, audit, blobs, content, health, images, platform, pool, projects, providers, quotas, tokens, tools,
@@ -63,6 +64,7 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(events::read, events::create))
         .routes(routes!(sessions::state))
         .routes(routes!(usage::of_session))
+        .routes(routes!(network_use::show))
         .routes(routes!(sessions::replay))
         .routes(routes!(sessions::replay_against))
         .routes(routes!(sessions::journal))

@@ -91,6 +91,7 @@ pub(crate) fn entries(session: SessionId, event: &Event, at: Timestamp) -> Vec<A
             let body = json!({"expires_at": expires_at, "metadata_keys": keys});
             vec![entry(AuditKind::SessionUpdated, actor, body)]
         }
+        Event::NetworkRefused(refused) => vec![entry(AuditKind::NetworkRefused, &Actor::System, json!(refused))],
         Event::NetworkNarrowed { deny, actor } => {
             let hosts: Vec<String> = deny.iter().map(|rule| rule.host.to_string()).collect();
             vec![entry(AuditKind::NetworkNarrowed, actor, json!({"deny": hosts}))]

@@ -124,6 +124,7 @@ pub(crate) static ROUTES: &[Row] = &[
     agent(POST, "/api/v1/sessions/{id}/events", P::SessionsUse),
     agent(GET, "/api/v1/sessions/{id}/state", P::SessionsRead),
     agent(GET, "/api/v1/sessions/{id}/usage", P::SessionsRead),
+    agent(GET, "/api/v1/sessions/{id}/network", P::SessionsRead),
     agent(GET, "/api/v1/sessions/{id}/runs", P::SessionsRead),
     agent(POST, "/api/v1/sessions/{id}/runs", P::SessionsUse),
     agent(GET, "/api/v1/sessions/{id}/runs/{run}", P::SessionsRead),

@@ -6,14 +6,15 @@ mod presets;
 
 use serde_json::{Value, json};
 use stead_api::Session;
+use stead_api::session::network_use::NetworkReport;
 use stead_core::network::Phase;
 
 use crate::client::segment;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::flag_values;
-use crate::output::Output;
-use crate::render;
+use crate::output::{Output, Table};
+use crate::render::{self, bytes, cell};
 
 pub(crate) use explain::ExplainNetwork;
 
@@ -89,9 +90,37 @@ fn rules(hosts: &[String]) -> Result<Vec<Value>, Failure> {
 }
 
 fn show(context: &Context, id: &str) -> Result<(), Failure> {
-    let session: Session = context.client()?.get(&format!("/sessions/{}", segment(id)))?;
-    let network = session.workspace.as_ref().map(|workspace| &workspace.network);
-    context.out.either(&network, || shown(&context.out, &session))
+    let client = context.client()?;
+    let session: Session = client.get(&format!("/sessions/{}", segment(id)))?;
+    let report: NetworkReport = client.get(&format!("/sessions/{}/network", segment(id)))?;
+    context.out.either(&report, || {
+        shown(&context.out, &session)?;
+        used(&context.out, &report)
+    })
+}
+
+/// Prints what the box did with its network.
+fn used(out: &Output, report: &NetworkReport) -> Result<(), Failure> {
+    if !report.used.is_empty() {
+        let mut table = Table::new(&["used", "connections", "sent", "received"]);
+        for used in &report.used {
+            let host = format!("{}:{}", used.host, used.port);
+            table.row(&[&host, &used.connections.to_string(), &bytes(used.bytes_out), &bytes(used.bytes_in)]);
+        }
+        out.table(&table)?;
+    }
+    if !report.refused.is_empty() {
+        let mut table = Table::new(&["refused", "why", "layer", "rule that would allow it"]);
+        for refused in &report.refused {
+            let host = format!("{}:{}", refused.host, refused.port);
+            table.row(&[&host, &refused.why, &cell(&refused.layer), &cell(&refused.draft)]);
+        }
+        out.table(&table)?;
+    }
+    if report.uncounted {
+        out.note("the server once ended without a count, so some bytes are missing");
+    }
+    Ok(())
 }
 
 fn shown(out: &Output, session: &Session) -> Result<(), Failure> {
