@@ -23,6 +23,11 @@ pub(crate) struct PresetsCommand {
 }
 
 #[derive(Serialize)]
+struct Listing {
+    items: Vec<Listed>,
+}
+
+#[derive(Serialize)]
 struct Listed {
     name: String,
     rules: Vec<NetworkRule>,
@@ -32,10 +37,10 @@ impl PresetsCommand {
     pub(crate) fn run(&self, context: &Context) -> Result<(), Failure> {
         let presets = context.config.network_presets()?;
         let presets = if self.write { fill(context, &presets)? } else { presets };
-        let listed = listed(&presets);
+        let listed = Listing { items: listed(&presets) };
         context.out.either(&listed, || {
             let mut table = Table::new(&["preset", "hosts"]);
-            for preset in &listed {
+            for preset in &listed.items {
                 let hosts: Vec<String> = preset.rules.iter().map(shown).collect();
                 let hosts = if hosts.is_empty() { "– (not in stead.toml)".to_owned() } else { hosts.join(", ") };
                 table.row(&[&preset.name, &hosts]);
