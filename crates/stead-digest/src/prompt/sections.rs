@@ -8,7 +8,7 @@ use stead_core::Session;
 use stead_core::config::{CallLimits, Charset, ToolLimits};
 use stead_core::content::gate::shown_tools;
 use stead_core::event::MountReport;
-use stead_core::network::{Phase, Reachable, Target, reachable};
+use stead_core::network::{Grant, Layer, Phase, Reachable, Target, blocked_by, reachable};
 use stead_core::plan::WORKSPACE_ROOT;
 use stead_core::policy::{MountMode, WorkspacePolicy};
 use stead_core::session::warning::WarningCode;
@@ -245,12 +245,14 @@ fn network(session: &Session, spec: &WorkspaceSpec) -> (String, Value) {
         let listed = if hosts.is_empty() { "none".to_owned() } else { listed };
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         let _ = match phase {
+            Phase::Agent if hosts.is_empty() => writeln!(markdown, "- Network: none"),
             Phase::Agent => writeln!(markdown, "- Network: {listed}{more}. Every other host is refused."),
             Phase::Setup => writeln!(markdown, "- Network during setup, which is over: {listed}{more}"),
         };
         data.insert(phase.to_string(), hosts.into());
     }
-    for grant in grants {
+    let in_effect = |grant: &&Grant| blocked_by(&policy, grant.phase, Layer::AgentType, &grant.rule).is_none();
+    for grant in grants.iter().filter(in_effect) {
         let _ =
             writeln!(markdown, "- The access to {} ends at {}.", code(&grant.rule.host.to_string(), 300), grant.until);
     }

@@ -37,6 +37,10 @@ fn presets_are_filled_in_by_asking_the_package_managers() {
     let presets = |arguments: &[&str]| {
         let mut command = stead(home.path());
         command.args(["network", "presets"]).args(arguments).env("HOME", user.path()).env("CARGO_HOME", &cargo);
+        // The `cargo` of rustup finds its toolchains there.
+        let rustup = std::env::var_os("RUSTUP_HOME")
+            .unwrap_or_else(|| std::env::home_dir().unwrap_or_default().join(".rustup").into_os_string());
+        command.env("RUSTUP_HOME", rustup);
         command.env("PIP_INDEX_URL", format!("http://127.0.0.1:{port}/simple"));
         command.env("npm_config_registry", format!("http://127.0.0.1:{port}/"));
         command.env("GOPROXY", "https://modules.example,direct").env("GOSUMDB", "off").env("GOFLAGS", "-mod=mod");

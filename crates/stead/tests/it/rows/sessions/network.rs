@@ -93,7 +93,7 @@ fn narrowing_and_grants_are_recorded_and_survive_a_restart() {
     let after = server.client().get(&format!("/sessions/{id}")).expect(200);
     assert_eq!(after["workspace"]["network"]["denied"], json!(["*.example.com"]));
     // A clone has the policy of its source and cannot undo a narrowing.
-    let clones = server.client().post(&format!("/sessions/{id}/clone"), json!({})).expect(201);
+    let clones = server.client().post(&format!("/sessions/{id}/clone"), json!({"isolation": "full"})).expect(201);
     let clone = clones["items"][0]["id"].as_str().unwrap_or_else(|| panic!("{clones}")).to_owned();
     let clone = server.client().get(&format!("/sessions/{clone}?wait=60")).expect(200);
     assert_eq!(clone["workspace"]["network"]["agent"], json!([]), "{clone}");
