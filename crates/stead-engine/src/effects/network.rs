@@ -10,9 +10,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use stead_core::event::Event;
-use stead_core::network::{HostTraffic, InForce, OpenedContact, Phase, RefusedContact, TalliedTraffic, Window};
+use stead_core::network::{
+    HostTraffic, InForce, NetworkRefused, OpenedContact, Phase, RefusedContact, TalliedTraffic, Treatment, Window,
+    reachable,
+};
 use stead_core::session::Session;
-use stead_core::{SessionId, Status};
+use stead_core::spec::SessionSpec;
+use stead_core::{Rejection, SessionId, Status};
 use stead_egress::{Egress, Opened, Policy, Record, Refused, Serving, Sockets, Unrecorded};
 use stead_providers::{LentNetworks, TakenNetwork, Workspace};
 use tokio::net::UnixStream;
@@ -93,6 +97,25 @@ impl SessionNetwork {
     /// Returns what was refused since a mark.
     pub(crate) fn refused_since(&self, mark: u64) -> Vec<RefusedContact> {
         self.egress.refusals_since(mark).into_iter().take(MOST_REPORTED).map(refused_contact).collect()
+    }
+}
+
+/// Refuses a session whose hosts only a server that reads requests can let it reach. This server
+/// passes connections on and reads no requests.
+pub(crate) fn check_passable(spec: &SessionSpec) -> Result<(), Rejection> {
+    let network = spec.workspace.as_ref().and_then(|workspace| workspace.network.as_ref());
+    let Some(network) = network else { return Ok(()) };
+    let hosts = [Phase::Setup, Phase::Agent].into_iter().flat_map(|phase| reachable(network, phase, &[]));
+    match hosts.into_iter().find(|host| host.how != Treatment::Passed) {
+        None => Ok(()),
+        Some(host) => {
+            let reason = format!(
+                "to reach {}, the server would have to read requests, which it cannot do yet: leave out services, \
+                 methods, paths, secret, inspect, encoded_slash and upgrade",
+                host.host
+            );
+            Err(NetworkRefused::Invalid { field: "network".to_owned(), reason }.into())
+        }
     }
 }
 

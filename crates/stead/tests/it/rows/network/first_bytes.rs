@@ -64,6 +64,23 @@ fn plain_http_must_name_the_judged_host(outside: &Outside, user: User) {
     assert_eq!(upgraded, "hello api.example /up\n");
 }
 
+/// What only a server that reads requests can enforce is refused before anything happens.
+#[test]
+fn rules_about_requests_are_refused() {
+    let server = crate::rows::boxes::native::with_boxes();
+    let allow = json!([{"host": "api.example", "methods": ["GET"]}]);
+    let platform =
+        json!({"network": {"agent": {"allow": ["api.example", {"host": "other.example", "paths": ["/a"]}]}}});
+    server.client().put("/platform", platform).expect(200);
+    let workspace = |allow: serde_json::Value| json!({"enabled": true, "provider": "native", "workspace_policy": "empty", "network": {"agent": {"allow": allow}}});
+    server.agent_type("reads", workspace(allow));
+    let refused = server.client().post("/sessions", json!({"agent_type": "reads"}));
+    assert!(refused.problem(422, "network_refused").contains("api.example"));
+    // The control: the platform may have such rules for other hosts.
+    server.agent_type("passes", workspace(json!(["api.example"])));
+    assert_eq!(server.session(json!({"agent_type": "passes"}))["status"], "active");
+}
+
 fn redirects_are_judged_anew(outside: &Outside, user: User) {
     let networked = Networked::new(user);
     let session = networked.session(json!({"agent": {"allow": ["api.example"]}}));
