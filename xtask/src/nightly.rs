@@ -85,14 +85,15 @@ fn flood() -> Result<()> {
 
 /// `PROPTEST_CASES` is proptest's own variable. `STEAD_FS_OPS` is the number of operations in the
 /// model test of the file layer, `STEAD_FS_CALLS` the number of calls on which memory and disk are
-/// compared.
+/// compared, `STEAD_NETWORK_CASES` the number of network policies that are narrowed.
 fn properties() -> Result<()> {
     run_command(
         cargo()
             .args(["test", "--workspace", "--locked", "--no-fail-fast"])
             .env("PROPTEST_CASES", "4096")
             .env("STEAD_FS_OPS", "200000")
-            .env("STEAD_FS_CALLS", "200000"),
+            .env("STEAD_FS_CALLS", "200000")
+            .env("STEAD_NETWORK_CASES", "100000"),
     )
 }
 

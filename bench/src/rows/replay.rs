@@ -48,6 +48,7 @@ fn journal(events: usize) -> Result<Vec<String>> {
             default_provider: stead_core::config::ProviderName::Memory,
             default_limits: stead_core::config::ResourceLimits::default(),
             providers: std::collections::BTreeMap::new(),
+            network_presets: stead_core::network::Presets::default(),
         },
     );
     let declared = Declared { agent_type: &agent_type, project: None, platform: &platform };

@@ -83,6 +83,7 @@ codes! {
     InvalidArguments = "invalid_arguments", 422, "The arguments do not fit the tool's schema";
     RepositoryRefused = "repository_refused", 422, "The repository may not be used";
     NetworkNotAvailable = "network_not_available", 422, "Network access is not available";
+    NetworkRefused = "network_refused", 422, "The network rules are refused";
     ProviderNotConfigured = "provider_not_configured", 422, "The provider is not configured";
     MountRefused = "mount_refused", 422, "The mount is not allowed";
     BundleRefused = "bundle_refused", 422, "The bundle is not allowed";

@@ -105,6 +105,9 @@ schemas! {
     NetworkMode = words(stead_core::network::NetworkMode::ALL.iter().map(|word| word.as_str()));
     NetworkRule = network::rule();
     DetailedNetworkRule = stead_core::network::DetailedRule::json_schema();
+    NetworkService = stead_core::network::ServiceDeclaration::json_schema();
+    NetworkRequestRule = stead_core::network::RequestRuleDeclaration::json_schema();
+    NetworkLimits = stead_core::network::LimitsDeclaration::json_schema();
     RuleProtocol = words(stead_core::network::RuleProtocol::ALL.iter().map(|word| word.as_str()));
     AgentTypeDeclaration = stead_core::registry::AgentTypeDeclaration::json_schema();
     AgentCapabilities = stead_core::registry::CapabilitiesDeclaration::json_schema();
@@ -220,6 +223,8 @@ pub fn all() -> Vec<(Cow<'static, str>, Value)> {
         crate::session::snapshot::CloneRequest,
         crate::session::snapshot::SnapshotRequest,
         crate::token::AccessQuestion,
+        crate::session::network::NetworkGrantRequest,
+        crate::session::network::NetworkNarrowing,
         crate::session::update::PauseRequest,
         crate::session::update::SessionUpdateRequest,
     ];

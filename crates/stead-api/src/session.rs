@@ -1,5 +1,7 @@
 //! Sessions, and the state that a session's journal folds to.
 
+pub mod network;
+pub mod network_use;
 pub mod plan;
 pub mod policy;
 pub mod provisioning;

@@ -17,6 +17,7 @@ use stead_core::tool::ToolName;
 use utoipa::ToSchema;
 
 use crate::schema;
+use crate::session::network_use::CallNetwork;
 
 /// A tool that sessions can call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -131,6 +132,10 @@ pub struct ToolAnswer {
     pub error: Option<ToolError>,
     /// The result or the failure as text for the model.
     pub message: String,
+    /// Connections that were refused during the call. Absent if there were none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub network: Option<CallNetwork>,
 }
 
 /// The failure of a tool call.

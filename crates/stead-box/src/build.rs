@@ -23,6 +23,7 @@ mod launch;
 mod layers;
 mod lockdown;
 mod masks;
+mod network;
 mod reserve;
 mod root;
 mod shown_resources;
@@ -34,12 +35,15 @@ pub use allowances::{OPEN_FILES, PSEUDO_TERMINALS, SHARED_MESSAGE_QUEUE_BYTES, S
 pub use container_mounts::{
     COMPARED_TREES, CONTAINER_MOUNTS, ContainerMountOrder, HOST_MOUNTS, MountTarget, mount_container,
 };
+pub use etc::resolver;
 pub use filter::seccomp_profile;
-pub(crate) use guest::GATE_SOCKET;
 pub use guest::{GATE, HandOver, INIT, guest};
+pub(crate) use guest::{GATE_SOCKET, MOST_HANDED_OVER};
 pub use launch::{Order, Report, launch};
 pub(crate) use lockdown::close_child;
 pub use masks::HIDDEN as HIDDEN_OF_PROC;
+pub(crate) use network::furnish_namespace;
+pub use network::{BOX_ADDRESS, CAPTURE, NetworkSockets, RESOLVER};
 pub use reserve::Reserve;
 pub use shown_resources::{processors, texts as shown_texts};
 pub use tree_hash::{HashReport, hash_tree};

@@ -24,6 +24,7 @@ pub enum Primitive {
     Devpts,
     PivotRoot,
     Loopback,
+    Capture,
     Hostname,
     Keyring,
     Capabilities,
@@ -66,6 +67,10 @@ impl Primitive {
             Self::Devpts => "a private devpts was refused: the kernel needs CONFIG_UNIX98_PTYS",
             Self::PivotRoot => "pivot_root was refused: the host's root is a ramfs, or an LSM forbids it",
             Self::Loopback => "the loopback interface could not be brought up: the kernel needs CONFIG_NET_NS",
+            Self::Capture => {
+                "a box with a network needs nf_tables and its tproxy expression: the kernel needs CONFIG_NF_TABLES and \
+                 CONFIG_NFT_TPROXY, or load the modules nf_tables and nft_tproxy"
+            }
             Self::Hostname => "the host name of the box could not be set: the kernel needs CONFIG_UTS_NS",
             Self::Keyring => {
                 "the session keyring could not be left: an outer seccomp rule or a keyring quota forbids it"
@@ -128,6 +133,9 @@ pub enum BoxError {
     NoUids { ranges: u32 },
     #[error("the box did not answer as the protocol says")]
     Protocol(#[from] ProtocolError),
+    /// A box never lends this. Only a box that a program has taken over could.
+    #[error("the box lent {what}")]
+    Foreign { what: &'static str },
     #[error("the connection to the box is lost")]
     Lost(#[source] io::Error),
     #[error("the box refused: {} ({})", .0.message, .0.kind.code())]

@@ -29,6 +29,7 @@ use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixListener;
 
+use crate::build::NetworkSockets;
 use crate::cgroup::GroupEvents;
 pub(crate) use dial::Dialler;
 pub(crate) use serve::serve;
@@ -70,6 +71,8 @@ pub(crate) struct Handles {
     pub(crate) compared: Option<Compared>,
     pub(crate) upper_on: UpperOn,
     pub(crate) env: BTreeMap<String, String>,
+    /// Sockets that the server borrows, if the box has a network.
+    pub(crate) network: Option<NetworkSockets>,
 }
 
 /// Filesystem of the upper directory.

@@ -22,20 +22,20 @@ mod record;
 mod spec;
 mod sys;
 
-pub use build::{Reserve, processors};
+pub use build::{BOX_ADDRESS, NetworkSockets, Reserve, processors};
 pub use cgroup::{Held, enforceable};
 pub use error::{BoxError, Primitive, Refused};
 pub use host::{
     Check, Connection, Finished, Followed, Gate, Guest, InputEnd, RunningBox, Spare, Switchboard, UidRanges,
-    bind_limits, can_freeze, connect, disown, doctor, end_all, end_container, freeze, hash_layers, launch,
-    mount_container_files, mount_volume, remove, remove_spares, restart, resume, stop, thaw, unmount_container_files,
-    unmount_volume,
+    bind_limits, can_freeze, connect, disown, doctor, end_all, end_container, freeze, furnish_container, hash_layers,
+    launch, mount_container_files, mount_volume, remove, remove_spares, restart, resume, stop, thaw,
+    unmount_container_files, unmount_volume,
 };
 pub use keeper::{ensure_keeper, keep};
 pub use record::{OwnerRecord, ProcessMark};
 pub use spec::{
-    AGENT_ID, Access, Bound, BoxSpec, HOME, Ids, ImageShape, LayerSpec, Limits, Preparation, RANGE_LENGTH, Volume,
-    WORKSPACE,
+    AGENT_ID, Access, Bound, BoxSpec, HOME, Ids, ImageShape, LayerSpec, Limits, Network, Preparation, RANGE_LENGTH,
+    Volume, WORKSPACE,
 };
 
 /// Returns true if this process runs as root. Only then do boxes get a private uid range and a

@@ -56,6 +56,22 @@ pub enum Volume {
     Directory,
 }
 
+/// Network of a box, apart from its own loopback.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Network {
+    #[default]
+    None,
+    /// Every TCP connection and every question for a name goes to sockets that the server borrows.
+    Captured,
+}
+
+impl Network {
+    fn is_none(&self) -> bool {
+        *self == Self::None
+    }
+}
+
 /// A read-only tree below the workspace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -137,6 +153,8 @@ pub struct BoxSpec {
     /// Directory of formatted images to copy; `None` to format each image anew.
     pub templates: Option<PathBuf>,
     pub limits: Limits,
+    #[serde(default, skip_serializing_if = "Network::is_none")]
+    pub network: Network,
     /// Environment variables of all commands, in addition to `PATH`, `HOME` and the like.
     pub env: BTreeMap<String, String>,
 }

@@ -9,5 +9,7 @@ pub(crate) mod keyring;
 pub(crate) mod loop_device;
 pub(crate) mod loopback;
 pub(crate) mod mount_attr;
+pub(crate) mod netlink;
 pub(crate) mod seccomp;
 pub(crate) mod signals;
+pub(crate) mod sockets;

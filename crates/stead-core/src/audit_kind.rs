@@ -20,6 +20,12 @@ words!(
         SessionFailed = "session_failed",
         AdminChange = "admin_change",
         SessionUpdated = "session_updated",
+        /// A connection of a box was refused for the first time.
+        NetworkRefused = "network_refused",
+        /// An administrator took network access of a session away.
+        NetworkNarrowed = "network_narrowed",
+        /// An administrator granted a session network access for a time.
+        NetworkGranted = "network_granted",
         SessionPaused = "session_paused",
         SessionResumed = "session_resumed",
         /// A request was refused because of the caller's role or project.

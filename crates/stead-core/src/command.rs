@@ -12,11 +12,12 @@ use crate::config::{CallLimits, ProviderName, ResourceLimits};
 use crate::content::conclude::ContentOutcome;
 use crate::content::decide::{ContentCommand, ContentEffect};
 use crate::content::{Snapshot, SyncTarget};
-use crate::decide::{NewDigest, SessionUpdate};
+use crate::decide::{NewDigest, NewGrant, SessionUpdate};
 use crate::env::Env;
 use crate::event::{Answer, CloseReason, Failure, FileEffect, FileOperation, StepReport};
 use crate::exec::{ExecOrder, ExecOutput, Exit};
 use crate::identity::Tenant;
+use crate::network::{NetworkRule, Reach};
 use crate::pause::PauseMode;
 use crate::plan::Action;
 use crate::resolved_commit::{PushedBranch, ResolvedCommit};
@@ -30,7 +31,11 @@ use crate::{CallId, ExecId, Name, SessionId, SnapshotId, Timestamp, WorkspaceId}
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
     /// Legal once, as the first command.
-    Create { session: SessionId, spec: Box<SessionSpec>, content: Option<Box<InitialContent>> },
+    Create {
+        session: SessionId,
+        spec: Box<SessionSpec>,
+        content: Option<Box<InitialContent>>,
+    },
     /// Legal while provisioning, if no attempt is in progress.
     Provision,
     /// Legal while provisioning, once the box exists and the previous init action has ended.
@@ -38,28 +43,62 @@ pub enum Command {
     /// Legal while provisioning, once every init action has ended.
     Activate,
     /// Legal while active.
-    CallTool { call: CallId, tool: ToolName, arguments: Value },
+    CallTool {
+        call: CallId,
+        tool: ToolName,
+        arguments: Value,
+    },
     /// Legal while active, for an actor whose tools include the operation.
-    OperateFiles { call: CallId, operation: FileOperation },
+    OperateFiles {
+        call: CallId,
+        operation: FileOperation,
+    },
     /// Legal while active, for the same actors, if `to` has a checkpoint. The current files are
     /// kept as snapshot `before`.
-    Rewind { call: CallId, to: u64, before: SnapshotId },
+    Rewind {
+        call: CallId,
+        to: u64,
+        before: SnapshotId,
+    },
     /// Legal while active, if the tool `bash` is enabled.
-    Exec { exec: ExecId, order: Box<ExecOrder> },
+    Exec {
+        exec: ExecId,
+        order: Box<ExecOrder>,
+    },
     /// Legal while active. Records that processes are running in the box.
-    NoteActivity { processes: u64 },
+    NoteActivity {
+        processes: u64,
+    },
     /// Legal while active. Another session is about to use this workspace.
-    Share { with: SessionId },
+    Share {
+        with: SessionId,
+    },
     /// Legal while active.
     SetDigest(NewDigest),
     /// Legal while active. Removes the session's own digest.
-    ClearDigest { section_key: Name },
+    ClearDigest {
+        section_key: Name,
+    },
     /// Always legal. Records that a requested digest does not exist.
-    MissDigest { section_key: Name },
+    MissDigest {
+        section_key: Name,
+    },
     /// Legal until the session is closed. `now` is the time of the request.
-    Update { update: SessionUpdate, now: Timestamp },
+    Update {
+        update: SessionUpdate,
+        now: Timestamp,
+    },
+    NarrowNetwork {
+        deny: Vec<NetworkRule>,
+    },
+    GrantNetwork {
+        grant: NewGrant,
+        now: Timestamp,
+    },
     /// Legal while active. Freezing also needs that no call is in progress. Idempotent.
-    Pause { mode: PauseMode },
+    Pause {
+        mode: PauseMode,
+    },
     /// Legal after a request to pause, until the box is stopped or frozen.
     PauseBox,
     /// Legal while paused. Idempotent.
@@ -67,7 +106,9 @@ pub enum Command {
     /// Legal after a request to resume, until the box runs.
     ResumeBox,
     /// Legal until the session has ended. Idempotent.
-    Close { reason: CloseReason },
+    Close {
+        reason: CloseReason,
+    },
     /// Legal if the workspace must be removed: after a close, or before the next attempt.
     Remove,
     /// Commands for content, runs and steps; see [`ContentCommand`].
@@ -180,6 +221,8 @@ pub struct CreateOrder {
     pub image_digest: Option<String>,
     /// The tenant whose images `base_image` may name, besides the platform's.
     pub image_tenant: Tenant,
+    /// The network that the box is made with.
+    pub network: Reach,
 }
 
 /// The outcome of an effect, or a finding after a restart.

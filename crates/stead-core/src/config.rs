@@ -7,7 +7,6 @@ pub mod admission;
 pub mod capability;
 pub mod env;
 pub mod image;
-pub mod network;
 pub mod quantity;
 pub mod quota;
 pub mod registry;
@@ -94,7 +93,7 @@ record! {
         /// Host directories to copy into the workspace.
         default(Vec::new()) mounts: Vec<HostMount>,
         /// Network access of the agent type's sessions.
-        default(Network::default()) network: Network,
+        default(Network::none()) network: Network,
         /// Limits of the tools.
         default(LimitsConfig::default()) limits: LimitsConfig,
         /// Checkpoint policy. Absent for the platform's.
@@ -116,11 +115,19 @@ impl Rules for WorkspaceConfig {
         if self.mounts.len() > MOST_MOUNTS {
             fields.fail("mounts", format!("at most {MOST_MOUNTS} mounts"));
         }
+        platform_only(&self.network, fields);
     }
 
     fn restrict(schema: &mut Value) {
         schema["properties"]["setup_commands"]["maxItems"] = MOST_SETUP_COMMANDS.into();
         schema["properties"]["mounts"]["maxItems"] = MOST_MOUNTS.into();
+    }
+}
+
+/// Reports a field of `network` that only the platform may have.
+pub(crate) fn platform_only(network: &Network, fields: &mut Fields<'_, '_>) {
+    if let Some(field) = network.platform_only() {
+        fields.fail(&format!("network.{field}"), "only the platform can have it");
     }
 }
 

@@ -8,6 +8,7 @@ mod call_tool;
 mod combine;
 mod digest;
 mod exec;
+mod network;
 mod operate_files;
 mod pause;
 mod ready;
@@ -33,6 +34,7 @@ pub(crate) use call_tool::{call_tool, is_enabled};
 pub use combine::{conclude_with_next, decide_and_conclude, decide_with_next};
 pub use digest::{NewDigest, may_set_digest};
 pub use exec::{may_read_execs, may_use_exec};
+pub use network::{MOST_GRANT_SECONDS, NewGrant};
 pub use rewind::may_rewind_to;
 pub use update::{MOST_SECONDS, SessionUpdate};
 
@@ -72,6 +74,8 @@ pub fn decide(state: &State, command: Command, actor: &Actor) -> Result<Step, Re
         Command::ClearDigest { section_key } => digest::clear(session, section_key, actor),
         Command::MissDigest { section_key } => Ok(digest::miss(session, &section_key)),
         Command::Update { update, now } => update::update(session, update, now, actor),
+        Command::NarrowNetwork { deny } => network::narrow(session, &deny, actor),
+        Command::GrantNetwork { grant, now } => network::grant(session, &grant, now, actor),
         Command::Pause { mode } => pause::pause(session, mode, actor),
         Command::PauseBox => pause::pause_box(session),
         Command::Resume => pause::resume(session, actor),
@@ -125,6 +129,7 @@ fn provision(session: &Session) -> Result<Step, Rejection> {
         image_roots: spec.image_roots.clone(),
         image_digest: spec.image_digest.clone(),
         image_tenant: Tenant::of(session.spec.project.as_ref()),
+        network: spec.box_network(),
     };
     Ok(Step { events: vec![started], effect: Some(Effect::CreateWorkspace { provider, order: Box::new(order) }) })
 }

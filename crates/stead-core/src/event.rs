@@ -4,6 +4,7 @@
 //! written today must fold to the same state in ten years (`docs/reference/journal.md`,
 //! `fixtures/`).
 
+mod file_change;
 mod file_operation;
 
 use serde::{Deserialize, Serialize};
@@ -16,6 +17,7 @@ use crate::content::event as content;
 use crate::digest::DigestOrigin;
 use crate::exec::{ExecOutput, ExecSpec, Exit};
 use crate::identity::Actor;
+use crate::network::{Grant, OpenedContact, RefusedContact, Rule, TalliedTraffic};
 use crate::parse::words;
 use crate::pause::PauseMode;
 use crate::resolved_commit::{PushedBranch, ResolvedCommit};
@@ -25,6 +27,7 @@ use crate::spec::SessionSpec;
 use crate::tool::ToolName;
 use crate::{CallId, ExecId, Name, SessionId, SnapshotId, Timestamp};
 
+pub use file_change::{Content, FileChange};
 pub use file_operation::{Existing, FileOperation, Parents};
 
 /// An event with its position in the journal and its time.
@@ -245,6 +248,19 @@ pub enum Event {
         metadata: Option<Map<String, Value>>,
         actor: Actor,
     },
+    NetworkOpened(OpenedContact),
+    NetworkRefused(RefusedContact),
+    NetworkTallied(TalliedTraffic),
+    /// An administrator took network access away. It stays away until the session ends.
+    NetworkNarrowed {
+        deny: Vec<Rule>,
+        actor: Actor,
+    },
+    /// An administrator granted network access for a time.
+    NetworkGranted {
+        grants: Vec<Grant>,
+        actor: Actor,
+    },
     /// From this event on the session refuses calls, and its box is about to stop.
     PauseRequested {
         mode: PauseMode,
@@ -348,6 +364,11 @@ impl Event {
             Self::DigestCleared { .. } => "DigestCleared",
             Self::DigestRefused { .. } => "DigestRefused",
             Self::SessionUpdated { .. } => "SessionUpdated",
+            Self::NetworkOpened(_) => "NetworkOpened",
+            Self::NetworkRefused(_) => "NetworkRefused",
+            Self::NetworkTallied(_) => "NetworkTallied",
+            Self::NetworkNarrowed { .. } => "NetworkNarrowed",
+            Self::NetworkGranted { .. } => "NetworkGranted",
             Self::PauseRequested { .. } => "PauseRequested",
             Self::SessionPaused { .. } => "SessionPaused",
             Self::PauseFailed { .. } => "PauseFailed",
@@ -528,53 +549,6 @@ pub struct CheckoutReport {
     /// Parts of the repository that are missing in the checkout, such as LFS content.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Failure>,
-}
-
-/// One change of a workspace whose files live in the journal.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "change", rename_all = "snake_case")]
-pub enum FileChange {
-    Wrote {
-        path: String,
-        content: Content,
-    },
-    Appended {
-        path: String,
-        content: Content,
-    },
-    MadeDirectory {
-        path: String,
-    },
-    Linked {
-        path: String,
-        target: Content,
-    },
-    MadeExecutable {
-        path: String,
-    },
-    MadePlain {
-        path: String,
-    },
-    Removed {
-        path: String,
-    },
-    Renamed {
-        from: String,
-        to: String,
-    },
-    /// A copy with everything below it. Its files begin with version 1.
-    Copied {
-        from: String,
-        to: String,
-    },
-}
-
-/// The bytes of a written file: inline if they are short text, otherwise in the blob store.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Content {
-    Text(String),
-    Blob(String),
 }
 
 words!(

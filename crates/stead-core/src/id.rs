@@ -18,6 +18,12 @@ pub struct InvalidId {
     reason: &'static str,
 }
 
+impl InvalidId {
+    pub(crate) fn new(what: &'static str, text: &str, reason: &'static str) -> Self {
+        Self { what, text: text.chars().take(80).collect(), reason }
+    }
+}
+
 /// Lower-case Crockford base 32: no letter looks like a digit, and the text sorts like the bits.
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 const ENCODED_LENGTH: usize = 26;

@@ -3,6 +3,7 @@
 use crate::admission::{Quantity, Scope};
 use crate::capability::Incompatible;
 use crate::config::ProviderName;
+use crate::network::NetworkRefused;
 use crate::plan::Incomplete;
 use crate::remote::RepositoryRefused;
 use crate::rewind::NoCheckpoint;
@@ -19,11 +20,8 @@ pub enum Rejection {
     Incomplete(#[from] Incomplete),
     #[error(transparent)]
     Repository(#[from] RepositoryRefused),
-    /// `field` names the layer and the field, such as `task.network.setup.allow`.
-    #[error(
-        "{field} asks for network access, and this server cannot give a box any; remove it, or set the mode to none"
-    )]
-    NetworkNotAvailable { field: String },
+    #[error(transparent)]
+    Network(#[from] NetworkRefused),
     #[error("provider '{provider}' is not configured on this server (configured: {configured})")]
     ProviderNotConfigured { provider: ProviderName, configured: String },
     #[error("the mount of '{host_path}' is refused: {reason}")]
@@ -87,7 +85,7 @@ impl Rejection {
             Self::Incompatible(_) => "policy_incompatible",
             Self::Incomplete(_) => "policy_incomplete",
             Self::Repository(_) => "repository_refused",
-            Self::NetworkNotAvailable { .. } => "network_not_available",
+            Self::Network(refused) => refused.code(),
             Self::ProviderNotConfigured { .. } => "provider_not_configured",
             Self::MountRefused { .. } => "mount_refused",
             Self::BundleRefused { .. } | Self::BundleMissing { .. } => "bundle_refused",

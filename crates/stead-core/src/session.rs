@@ -32,6 +32,7 @@ use crate::digest::KeptDigest;
 use crate::event::{CloseReason, Event, Failure, FileEffect, FileOperation, Recorded, StepReport};
 use crate::exec::{End, Execs};
 use crate::identity::Actor;
+use crate::network::{Changes, NetworkUse, usage};
 use crate::parse::words;
 use crate::pause::PauseMode;
 use crate::resolved_commit::ResolvedCommit;
@@ -156,6 +157,12 @@ pub struct Session {
     /// The digests of the workspace, by key.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub digests: Arc<BTreeMap<Name, KeptDigest>>,
+    /// What the box reached and was refused.
+    #[serde(default, skip_serializing_if = "NetworkUse::is_empty")]
+    pub network_use: Arc<NetworkUse>,
+    /// The changes of the network policy since the session began.
+    #[serde(default, skip_serializing_if = "Changes::is_empty")]
+    pub network_changes: Changes,
     pub calls: u64,
     pub refusals: u64,
     pub failure: Option<Failure>,
@@ -343,7 +350,8 @@ pub fn fold(state: &mut State, recorded: &Recorded) {
         session.was_active(recorded.at);
         return;
     }
-    if pause::fold(session, recorded) || snapshot_hashes::fold(session, recorded) {
+    let network = |session: &mut Session| usage::fold(&mut session.network_use, &recorded.event);
+    if pause::fold(session, recorded) || snapshot_hashes::fold(session, recorded) || network(session) {
         return;
     }
     match &recorded.event {
@@ -448,8 +456,10 @@ fn born(id: SessionId, spec: &SessionSpec, owner: &Actor, at: Timestamp) -> Sess
         checkpoints: Arc::default(),
         content: Arc::default(),
         digests: Arc::new(spec.digests.clone()),
+        network_use: Arc::default(),
         calls: 0,
         refusals: 0,
+        network_changes: Changes::default(),
         failure: None,
         close_reason: None,
         created_at: at,

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::capability::{self, Incompatible, LimitKind, ProviderCapabilities};
+use crate::capability::{self, LimitKind, ProviderCapabilities};
 use crate::config::{
     OnSetupFailure, Preset, ProviderName, RepoSourceType, ResourceLimits, ToolLimits, WorkspaceConfig,
 };
@@ -21,6 +21,7 @@ use crate::content::{Authority, ContentConfig};
 use crate::digest::KeptDigest;
 use crate::event::StepReport;
 use crate::git_push::GitPush;
+use crate::network::{NetworkSpec, Presets, Reach};
 use crate::plan::{Action, InitPlan, PlanInputs};
 use crate::policy::{MountMode, PolicyKind, ResolvedPolicy};
 use crate::registry::{AgentType, ContentBinding, Platform, Project};
@@ -105,8 +106,11 @@ pub struct WorkspaceSpec {
     /// The checkpoint policy.
     #[serde(default = "Rewind::none", skip_serializing_if = "Rewind::is_none")]
     pub rewind: Rewind,
-    /// Hash over the providers, policy, plan, repository, limits, tools, tool limits and base
-    /// image.
+    /// The network policy. `None` for a box without a network.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<NetworkSpec>,
+    /// Hash over the providers, policy, plan, repository, limits, tools, tool limits, base image
+    /// and network.
     pub fingerprint: String,
     /// The inputs of the session's fingerprint besides this one.
     #[serde(default, skip_serializing_if = "FingerprintForm::is_without_image")]
@@ -165,6 +169,8 @@ pub struct ServerFacts {
     pub default_limits: ResourceLimits,
     /// The configured providers with their capabilities.
     pub providers: BTreeMap<ProviderName, ProviderCapabilities>,
+    /// The network presets of the server's configuration.
+    pub network_presets: Presets,
 }
 
 impl ServerFacts {
@@ -189,7 +195,7 @@ pub fn specify(
     server: &ServerFacts,
 ) -> Result<SessionSpec, Rejection> {
     let config = &declared.agent_type.workspace;
-    policy_layers::refuse_network(&request.task, declared)?;
+    policy_layers::refuse_network_without_box(&request.task, declared)?;
     let workspace = match config.enabled {
         false => None,
         true => Some(specify_workspace(&request.task, workspace_id, declared, server)?),
@@ -221,13 +227,15 @@ fn specify_workspace(
     let config = &agent_type.workspace;
     let policy = policy_layers::resolve_policy(task, declared);
     capability::check_agent_type(policy.policy.kind(), &agent_type.capabilities)?;
-    let (providers, passed_over) = choose_providers(policy.policy.kind(), declared, server)?;
+    let network = policy_layers::resolve_network(task, declared, &server.network_presets)?;
+    let (providers, passed_over) = choose_providers(policy.policy.kind(), network.as_ref(), declared, server)?;
     let inputs = PlanInputs { config, policy: &policy, task, project: *project, platform, role_env: &agent_type.env };
     let repository = repository(&inputs)?;
     let mut notices = policy_layers::repository_notices(&inputs, repository.as_ref().map(|repository| &repository.url));
     let plan = plan::plan(&inputs)?;
     let rewind = config.rewind.or(platform.defaults.rewind).unwrap_or_default();
     notices.extend(policy_layers::checkpoint_notice(&plan, rewind));
+    notices.extend(network.as_ref().and_then(policy_layers::full_notice));
     // The first provider decides, because the fallback must not change what the agent may do.
     let provider = providers.first().copied().unwrap_or(server.default_provider);
     let limits = resource_limits(config, platform, &server.default_limits, provider);
@@ -250,6 +258,7 @@ fn specify_workspace(
         require_workspace: config.require_workspace || platform.defaults.require_workspace,
         on_setup_failure: config.on_setup_failure,
         rewind,
+        network,
         fingerprint: String::new(),
         fingerprint_form: FingerprintForm::WithImage,
     };
@@ -305,6 +314,7 @@ fn repository(inputs: &PlanInputs<'_>) -> Result<Option<RepositorySpec>, Rejecti
 /// provider that cannot create this workspace is skipped.
 fn choose_providers(
     policy: PolicyKind,
+    network: Option<&NetworkSpec>,
     declared: &Declared<'_>,
     server: &ServerFacts,
 ) -> Result<(Vec<ProviderName>, Vec<PassedOver>), Rejection> {
@@ -312,10 +322,12 @@ fn choose_providers(
     let first = config.provider.or(defaults.provider).unwrap_or(server.default_provider);
     let second = config.fallback_provider.or(defaults.fallback_provider).filter(|fallback| *fallback != first);
     let (mut able, mut passed_over) = (Vec::new(), Vec::new());
-    let mut refusal: Option<Incompatible> = None;
+    let mut refusal: Option<Rejection> = None;
     for provider in std::iter::once(first).chain(second) {
         let offered = server.providers.get(&provider).ok_or_else(|| server.not_configured(provider))?;
-        match capability::check_provider(policy, &declared.agent_type.capabilities, provider, offered) {
+        let made = capability::check_provider(policy, &declared.agent_type.capabilities, provider, offered);
+        let carried = network.map_or(Ok(()), |network| network.check_reach(provider, offered.network));
+        match made.map_err(Rejection::from).and_then(|()| carried.map_err(Rejection::from)) {
             Ok(()) => able.push(provider),
             Err(incompatible) => {
                 passed_over.push(PassedOver { provider, reason: incompatible.to_string() });
@@ -324,18 +336,28 @@ fn choose_providers(
         }
     }
     match refusal {
-        Some(incompatible) if able.is_empty() => Err(incompatible.into()),
+        Some(incompatible) if able.is_empty() => Err(incompatible),
         _ => Ok((able, passed_over)),
+    }
+}
+
+impl WorkspaceSpec {
+    /// The network that the box is made with.
+    pub fn box_network(&self) -> Reach {
+        if self.network.is_some() { Reach::Captured } else { Reach::None }
     }
 }
 
 /// Returns a hash over the fields listed here. The workspace id is not part of it, so equal
 /// workspaces have equal fingerprints.
 fn fingerprint(spec: &WorkspaceSpec) -> String {
-    let shape = serde_json::json!({
+    let mut shape = serde_json::json!({
         "providers": spec.providers, "policy": spec.policy.policy, "plan": spec.plan, "repository": spec.repository, "limits": spec.limits,
         "tools": spec.tools, "tool_limits": spec.tool_limits, "base_image": spec.base_image,
     });
+    if let Some(network) = &spec.network {
+        shape["network"] = serde_json::json!(network);
+    }
     crate::canonical::hash(&shape)
 }
 

@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use stead_core::config::{ProviderName, ResourceLimits};
+use stead_core::network::Presets;
 use stead_core::registry::Platform;
 use stead_core::spec::ServerFacts;
 use stead_core::{SessionId, Timestamp};
 use stead_digest::Parsers;
+use stead_egress::EgressServer;
 use stead_eval::Evaluator;
 use stead_git::{Mirrors, Retention};
 use stead_providers::{Images, Providers};
@@ -53,6 +55,8 @@ const MOST_EXPORTS: usize = 128;
 pub struct Settings {
     pub default_provider: ProviderName,
     pub default_limits: ResourceLimits,
+    /// The hosts of each network preset.
+    pub network_presets: Presets,
     /// Maximum number of live sessions with a workspace.
     pub max_sessions: u32,
     /// Limits the sum of the memory limits of all boxes. `None` for no limit.
@@ -95,6 +99,7 @@ impl Default for Settings {
         Self {
             default_provider: ProviderName::Memory,
             default_limits: ResourceLimits::default(),
+            network_presets: Presets::default(),
             max_sessions: 1000,
             box_memory: None,
             concurrent_creations: default_concurrent_creations(),
@@ -162,6 +167,7 @@ struct Inner {
     readiness: Readiness,
     workspace_users: WorkspaceUsers,
     digests: Digests,
+    egress: Arc<EgressServer>,
     pool: Pool,
     connections: Connections,
     exports: Arc<Semaphore>,
@@ -211,6 +217,7 @@ impl Engine {
             readiness: Readiness::default(),
             workspace_users: WorkspaceUsers::default(),
             digests,
+            egress: Arc::default(),
             pool: Pool::default(),
             connections: Connections::default(),
             exports: Arc::new(Semaphore::new(MOST_EXPORTS)),
@@ -382,6 +389,11 @@ impl Engine {
         &self.0.workspace_users
     }
 
+    /// What the connections of all sessions share.
+    pub(crate) fn egress(&self) -> &Arc<EgressServer> {
+        &self.0.egress
+    }
+
     pub(crate) fn digests(&self) -> &Digests {
         &self.0.digests
     }
@@ -391,6 +403,7 @@ impl Engine {
             default_provider: self.0.settings.default_provider,
             default_limits: self.0.settings.default_limits.clone(),
             providers: self.0.providers.capabilities(),
+            network_presets: self.0.settings.network_presets.clone(),
         }
     }
 

@@ -27,6 +27,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use self::append::{Attached, Entry, Handle, Retry};
 use crate::clock;
 use crate::clock::Times;
+use crate::effects::network::SessionNetwork;
 use crate::engine::Engine;
 use crate::error::OpError;
 use crate::journal::audit;
@@ -48,6 +49,8 @@ pub(crate) struct Cell {
     frozen: Mutex<Option<Arc<dyn Workspace>>>,
     /// Set once the session has an event.
     times: Mutex<Option<Times>>,
+    /// The connections of the session's box.
+    network: Mutex<Option<Arc<SessionNetwork>>>,
     /// Held by the task that does the session's long work, so that there is only one.
     pub(crate) work: tokio::sync::Mutex<()>,
     /// Limits the concurrent exports of this session.
@@ -73,6 +76,7 @@ impl Cell {
             workspace: Mutex::default(),
             frozen: Mutex::default(),
             times: Mutex::default(),
+            network: Mutex::default(),
             work: tokio::sync::Mutex::default(),
             exports: Arc::new(Semaphore::new(MOST_EXPORTS)),
             uploads: Arc::default(),
@@ -216,7 +220,22 @@ impl OpenSession {
         self.cell.workspace.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// The connections of the session's box; `None` without a network or without a workspace.
+    pub(crate) fn network(&self) -> Option<Arc<SessionNetwork>> {
+        self.cell.network.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     pub(crate) fn set_workspace(&self, workspace: Option<Arc<dyn Workspace>>) {
+        let session = self.cell.state().session;
+        {
+            let mut network = self.cell.network.lock().unwrap_or_else(PoisonError::into_inner);
+            // A network follows all boxes of its workspace, also the one after a pause.
+            let live = network.take().filter(|network| workspace.is_some() && network.is_live());
+            *network = live.or_else(|| {
+                let (workspace, session) = workspace.as_ref().zip(session)?;
+                SessionNetwork::begin(&self.engine, self.id, &session, workspace)
+            });
+        }
         *self.cell.workspace.lock().unwrap_or_else(PoisonError::into_inner) = workspace;
     }
 
@@ -238,7 +257,8 @@ impl OpenSession {
         let hidden = self.cell.frozen.lock().unwrap_or_else(PoisonError::into_inner).take();
         let found = hidden.is_some();
         if found {
-            self.set_workspace(hidden);
+            // Its network was served all the time.
+            *self.cell.workspace.lock().unwrap_or_else(PoisonError::into_inner) = hidden;
         }
         found
     }
@@ -384,15 +404,20 @@ impl OpenSession {
         appended.await
     }
 
+    /// Records an event that no command decides on. Returns false if the session has ended.
+    pub(crate) async fn note(&self, event: Event) -> Result<bool, OpError> {
+        self.append_with(Retry::Reopened, |state, _| {
+            let live = state.session.as_ref().is_some_and(|session| session.live());
+            let events = if live { vec![event.clone()] } else { Vec::new() };
+            Ok(Entry { events, at: clock::now(), with: Attached::default(), value: live })
+        })
+        .await
+    }
+
     /// Records a refusal in the journal of a live session, or in the audit log if the session has
     /// ended.
     pub(crate) async fn record_refusal(&self, refusal: Event) -> Result<(), OpError> {
-        let appended = self.append_with(Retry::Reopened, |state, _| {
-            let live = state.session.as_ref().is_some_and(|session| session.live());
-            let events = if live { vec![refusal.clone()] } else { Vec::new() };
-            Ok(Entry { events, at: clock::now(), with: Attached::default(), value: live })
-        });
-        if !appended.await? {
+        if !self.note(refusal.clone()).await? {
             let entries = audit::entries(self.id, &refusal, clock::now());
             self.engine.store().record_audit(entries).await?;
         }

@@ -47,7 +47,7 @@ pub use registry::document::Page;
 pub use registry::image::{image, images, import_image, remove_image};
 pub(crate) use registry::image::{images_of, remove_images_of};
 pub(crate) use registry::platform::PLATFORM;
-pub use registry::platform::{platform, set_platform};
+pub use registry::platform::{begin_platform, platform, set_platform};
 pub use registry::pool::pool;
 pub use registry::project::{
     Deletion, DeletionProgress, delete_project, project, project_deletion, projects, set_project,
@@ -55,9 +55,11 @@ pub use registry::project::{
 pub use registry::providers::{ProviderReport, providers};
 pub use registry::quota::{Reserved, effective_quotas, quotas, reserved, set_quotas};
 pub use registry::token::{IssuedToken, create_token, revoke_token, rotate_token, token, tokens};
+pub use sessions::change_network::{grant_network, narrow_network};
 pub use sessions::clone_session::{CloneOrder, Isolation, clone_session};
 pub use sessions::close_session::close_session;
 pub use sessions::create_session::{Idempotency, create_session};
+pub use sessions::network::{SessionNetworkView, session_network};
 pub use sessions::pause_session::{pause_session, resume_session};
 pub use sessions::plan_session::{Outlook, SessionPlan, plan_session};
 pub use sessions::session::{SessionList, SessionPage, session, session_counts, sessions, wait_settled};

@@ -17,6 +17,7 @@ use stead_providers::{AdoptOrder, ProviderError};
 use crate::backoff::Backoff;
 use crate::effects::checkpoints;
 use crate::effects::exec_watch;
+use crate::effects::network;
 use crate::effects::snapshot_hashes;
 use crate::engine::Engine;
 use crate::error::OpError;
@@ -111,6 +112,7 @@ async fn enter_share(engine: &Engine, id: SessionId) -> Result<(), OpError> {
 async fn recover_session(engine: &Engine, id: SessionId) -> Result<Option<WorkspaceId>, OpError> {
     let session = OpenSession::open(engine, id).await?;
     session.record(Outcome::Restarted).await?;
+    network::note_uncounted(&session).await;
     let state = session.state().await;
     let Some(recovered) = &state.session else { return Ok(None) };
     let ready = recovered.workspace.as_ref().is_some_and(|workspace| workspace.status == WorkspaceStatus::Ready);
@@ -184,6 +186,7 @@ async fn adopt(engine: &Engine, session: &Session) -> Result<std::sync::Arc<dyn 
         image_roots: spec.image_roots.clone(),
         image_digest: spec.image_digest.clone(),
         image_tenant: Tenant::of(session.spec.project.as_ref()),
+        network: spec.box_network(),
     };
     provider.adopt(&AdoptOrder { create, history }).await.map_err(Failed::Provider)
 }

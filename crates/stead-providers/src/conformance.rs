@@ -16,6 +16,7 @@ use stead_core::command::FileAccess;
 use stead_core::config::{CallLimits, ResourceLimits};
 use stead_core::env::Env;
 use stead_core::identity::Tenant;
+use stead_core::network::Reach;
 use stead_core::plan::Action;
 use stead_core::request::TaskContext;
 use stead_core::tool::ToolName;
@@ -79,6 +80,7 @@ impl Suite<'_> {
             image_roots: Vec::new(),
             image_digest: None,
             image_tenant: Tenant::Platform,
+            network: Reach::None,
         }
     }
 

@@ -20,6 +20,7 @@ use stead_core::WorkspaceId;
 use stead_core::capability::{FileStorage, LimitKind, ProviderCapabilities};
 use stead_core::command::CreateOrder;
 use stead_core::config::ProviderName;
+use stead_core::network::Reach;
 use stead_core::pause::PauseMode;
 use stead_core::policy::PolicyKind;
 use stead_core::registry::Side;
@@ -87,6 +88,7 @@ impl Provider for MemoryProvider {
             enforced_limits: vec![LimitKind::Disk],
             setup_commands: false,
             files: FileStorage::Journal,
+            network: Reach::None,
         }
     }
 

@@ -17,6 +17,7 @@ use stead_core::box_facts::{Allowances, BoxFacts};
 use stead_core::capability::{FileStorage, LimitKind, ProviderCapabilities};
 use stead_core::command::CreateOrder;
 use stead_core::config::ProviderName;
+use stead_core::network::Reach;
 use stead_core::pause::PauseMode;
 use stead_core::policy::PolicyKind;
 use stead_core::registry::Side;
@@ -29,6 +30,7 @@ use crate::overlay::images::Images;
 use crate::overlay::layer_store::LayerStore;
 use crate::overlay::{Boxes, Directories, Lineage, OverlayBox, Running, Workspaces};
 pub use box_root::NativeConfig;
+pub(crate) use box_root::network_shape;
 use boxes::{NativeBox, NativeBoxes};
 use spares::Spares;
 
@@ -76,6 +78,7 @@ impl NativeProvider {
             warm: lineage.is_some_and(|lineage| lineage.claimed),
             trees: None,
             allowances: Some(if stead_box::runs_as_root() { Allowances::Own } else { Allowances::Shared }),
+            network: Some(order.network).filter(|reach| *reach != Reach::None),
         };
         let boxes: Arc<dyn Boxes> = self.boxes.clone();
         OverlayBox { order: order.clone(), workspaces, boxes, state, promised, made, started_anew }
@@ -96,6 +99,7 @@ impl Provider for NativeProvider {
             enforced_limits: limit_kinds(self.enforceable),
             setup_commands: true,
             files: FileStorage::Host,
+            network: Reach::Captured,
         }
     }
 
@@ -130,6 +134,8 @@ impl Provider for NativeProvider {
             })
         })
         .await?;
+        let overlay_box = self.overlay_box(&order.create);
+        off_thread(move || overlay_box.lend_network_again()).await?;
         Ok(self.workspace(&order.create))
     }
 

@@ -30,6 +30,7 @@ use stead_core::box_facts::{Allowances, BoxFacts};
 use stead_core::capability::{FileStorage, ProviderCapabilities};
 use stead_core::command::CreateOrder;
 use stead_core::config::ProviderName;
+use stead_core::network::Reach;
 use stead_core::pause::PauseMode;
 use stead_core::policy::PolicyKind;
 use stead_core::registry::Side;
@@ -133,7 +134,7 @@ impl PodmanProvider {
         self.podman.supports_overlay()
     }
 
-    fn made(&self, record: &Record) -> BoxFacts {
+    fn made(&self, order: &CreateOrder, record: &Record) -> BoxFacts {
         BoxFacts {
             image: Some(record.image.reference.clone()),
             image_digest: Some(record.image.digest.clone()),
@@ -146,6 +147,7 @@ impl PodmanProvider {
                 true => Allowances::Shared,
                 false => Allowances::Own,
             }),
+            network: Some(order.network).filter(|reach| *reach != Reach::None),
         }
     }
 
@@ -157,7 +159,7 @@ impl PodmanProvider {
                 ..self.overlay_box(order, record)
             }));
         }
-        let (records, made) = (self.podman.records.clone(), self.made(record));
+        let (records, made) = (self.podman.records.clone(), self.made(order, record));
         let enforced_limits = limit_kinds(record.held);
         Arc::new(GuestWorkspace::new(CopiedBox { id, records, enforced_limits, made, started_anew }))
     }
@@ -172,7 +174,7 @@ impl PodmanProvider {
             workspaces,
             boxes: self.boxes.clone(),
             promised: limit_kinds(record.held),
-            made: self.made(record),
+            made: self.made(order, record),
             started_anew: false.into(),
         }
     }
@@ -211,6 +213,12 @@ impl PodmanProvider {
         .await
     }
 
+    /// Returns true if the server can set up the network of a container before anything runs in it:
+    /// as root, for a container on this kernel, over layers.
+    fn carries_network(&self) -> bool {
+        stead_box::runs_as_root() && self.podman.is_of_this_kernel() && self.podman.config.trees != Trees::Copied
+    }
+
     /// Finds an image in Podman's own storage.
     async fn own_image(&self, reference: &str, order: &CreateOrder) -> Result<Image, ProviderError> {
         let Some(digest) = &order.image_digest else { return image::find(&self.podman.client, reference).await };
@@ -229,6 +237,7 @@ impl PodmanProvider {
         let overlay_box = self.overlay_box(order, &record);
         let taken = off_thread(move || {
             podman.workspaces.adopt(id, |lineage| boxes.find(id, lineage))?;
+            overlay_box.lend_network_again()?;
             if overlay_box.runs() {
                 return Ok(Taken::Found);
             }
@@ -290,6 +299,7 @@ impl Provider for PodmanProvider {
             enforced_limits: enforced,
             setup_commands: true,
             files: FileStorage::Host,
+            network: if self.carries_network() { Reach::Captured } else { Reach::None },
         }
     }
 
@@ -418,7 +428,8 @@ impl WarmBoxes for PodmanProvider {
         };
         let runtime = self.podman.config.runtime.as_deref().unwrap_or("default");
         let disk = order.limits.disk.as_ref().map(ToString::to_string).unwrap_or_default();
-        Ok(format!("podman/{}/{runtime}/{image}/disk={disk}", container::SHAPE))
+        let network = crate::native::network_shape(order);
+        Ok(format!("podman/{}/{runtime}/{image}/disk={disk}{network}", container::SHAPE))
     }
 
     async fn warm(&self, order: &CreateOrder) -> Result<(), ProviderError> {

@@ -47,6 +47,9 @@ fn describe() {
     describe_counter!("stead_refusals_total", "Problems answered, by code.");
     describe_counter!("stead_tool_calls_total", "Tool calls answered, by tool and outcome.");
     describe_counter!("stead_provisions_total", "Boxes asked for, by provider and outcome.");
+    describe_counter!("stead_network_contacts_total", "First contacts of boxes with a host and port, by treatment.");
+    describe_counter!("stead_network_refused_total", "First refusals of a host, port and reason, by reason.");
+    describe_counter!("stead_network_bytes_total", "Bytes of boxes, by direction.");
     describe_counter!("stead_degraded_sessions_total", "Sessions that started without a workspace.");
     describe_counter!("stead_fallback_sessions_total", "Sessions whose workspace the fallback provider made.");
     describe_gauge!("stead_pool_target", "Boxes that are to be kept ready, by agent type.");

@@ -215,7 +215,10 @@ impl From<Rejection> for Problem {
             Rejection::Incompatible(_) => Code::PolicyIncompatible,
             Rejection::Incomplete(_) => Code::PolicyIncomplete,
             Rejection::Repository(_) => Code::RepositoryRefused,
-            Rejection::NetworkNotAvailable { .. } => Code::NetworkNotAvailable,
+            Rejection::Network(refused) => match refused.code() {
+                "network_not_available" => Code::NetworkNotAvailable,
+                _ => Code::NetworkRefused,
+            },
             Rejection::ProviderNotConfigured { .. } => Code::ProviderNotConfigured,
             Rejection::MountRefused { .. } => Code::MountRefused,
             Rejection::BundleRefused { .. } | Rejection::BundleMissing { .. } => Code::BundleRefused,
@@ -239,9 +242,9 @@ impl From<Rejection> for Problem {
         let text = rejection.to_string();
         match rejection {
             Rejection::Content(Refusal::InvalidArguments { faults, .. }) => Self::new(code, text).errors(faults),
-            Rejection::NetworkNotAvailable { field } => {
-                let message = "no provider of this server can give a box network access".to_owned();
-                Self::new(code, text).errors(vec![FieldError { field, message }])
+            Rejection::Network(refused) if !refused.field().is_empty() => {
+                let error = FieldError { field: refused.field().to_owned(), message: refused.to_string() };
+                Self::new(code, text).errors(vec![error])
             }
             Rejection::LimitRequired { scope, quantity } => Self::new(code, text).about(Parameters {
                 scope: Some(scope.to_string()),

@@ -12,7 +12,8 @@ use utoipa_axum::routes;
 
 use crate::app::App;
 use crate::routes::sessions::{
-    self, clones, diff, digests, events, execs, files, lifecycle, prompts, rewind, runs, snapshots,
+    self, clones, diff, digests, events, execs, files, lifecycle, network, network_use, prompts, rewind, runs,
+    snapshots,
 };
 use crate::routes::{
     agent_types, audit, blobs, content, health, images, platform, pool, projects, providers, quotas, tokens, tools,
@@ -58,9 +59,12 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(sessions::show, sessions::close, lifecycle::update))
         .routes(routes!(lifecycle::pause))
         .routes(routes!(lifecycle::resume))
+        .routes(routes!(network::narrow))
+        .routes(routes!(network::grant))
         .routes(routes!(events::read, events::create))
         .routes(routes!(sessions::state))
         .routes(routes!(usage::of_session))
+        .routes(routes!(network_use::show))
         .routes(routes!(sessions::replay))
         .routes(routes!(sessions::replay_against))
         .routes(routes!(sessions::journal))

@@ -14,7 +14,9 @@ use crate::failure::Failure;
 use crate::failure::suggest::meant;
 
 use agent_content::{apply_content, content, digest, prompt, runs, sync};
-use configuration::{agent_type, config, image, login, plan, platform, pool, project, providers, token, whoami};
+use configuration::{
+    agent_type, config, image, login, network, plan, platform, pool, project, providers, token, whoami,
+};
 use execution::{eval, exec, mcp, run, shell, tool, tools};
 use files::{apply, blob, cp, diff, export, restore, rewind, snapshot};
 use program::{completions, man, openapi, version, welcome};
@@ -76,6 +78,8 @@ pub(crate) enum Command {
     Image(image::ImageCommand),
     /// Show how a session would be set up, without creating it
     Plan(plan::Plan),
+    /// Show or change the network access of a session, and list the presets
+    Network(network::NetworkCommand),
     /// Declare and configure agent types
     #[command(subcommand)]
     AgentType(agent_type::AgentTypeCommand),
@@ -178,6 +182,7 @@ fn dispatch(command: Command, context: &Context) -> Result<(), Failure> {
         Command::Blob(command) => command.run(context),
         Command::Image(command) => command.run(context),
         Command::Plan(command) => command.run(context),
+        Command::Network(command) => command.run(context),
         Command::AgentType(command) => command.run(context),
         Command::Project(command) => command.run(context),
         Command::Platform(command) => command.run(context),

@@ -10,6 +10,7 @@ mod file;
 mod git;
 mod limits;
 mod login;
+mod network;
 mod podman;
 mod server;
 #[cfg(test)]
@@ -32,6 +33,7 @@ use crate::home::Home;
 use crate::secret::Secret;
 use file::{File, TokenEntry};
 use git::{CredentialEntry, GitTable};
+use network::NetworkTable;
 
 /// Values from the command line.
 #[derive(Debug, Default)]
@@ -89,6 +91,7 @@ pub(crate) struct Config {
     allowed_hosts: Vec<String>,
     allowed_origins: Vec<String>,
     tokens: Vec<TokenEntry>,
+    network: NetworkTable,
     git: GitTable,
     git_credentials: Vec<CredentialEntry>,
     git_credentials_file: Option<Setting>,
@@ -176,6 +179,7 @@ impl Config {
             allowed_hosts: file.allowed_hosts,
             allowed_origins: file.allowed_origins,
             tokens: file.tokens,
+            network: file.network,
             git: file.git,
             git_credentials: file.git_credentials,
             git_credentials_file: merged("STEAD_GIT_CREDENTIALS", "git_credentials_file", file.git_credentials_file)?,

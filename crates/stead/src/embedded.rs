@@ -14,7 +14,9 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use stead_core::Timestamp;
-use stead_engine::{BoxMemory, Engine, Settings};
+use stead_core::network::{Network, NetworkPhase, preset};
+use stead_core::registry::Platform;
+use stead_engine::{BoxMemory, Engine, Settings, ops};
 use stead_git::{Mirrors, Retention};
 use stead_providers::{
     Images, LayerStore, MemoryProvider, NativeConfig, NativeProvider, PodmanConfig, PodmanProvider, Providers,
@@ -44,6 +46,20 @@ pub(crate) enum WhenTaken {
     Fail,
     /// Take another port, unless the user chose this one.
     TakeAnother,
+}
+
+impl WhenTaken {
+    /// The platform of a home that has none yet. A server that a person starts to try Stead allows
+    /// the network presets, and agent types still choose among them. One that an operator runs
+    /// allows nothing until the operator says so.
+    fn first_platform(self) -> Option<Platform> {
+        let presets = || NetworkPhase::Rules {
+            allow: Vec::new(),
+            presets: preset::USUAL.iter().map(|name| (*name).to_owned()).collect(),
+        };
+        let network = Network { setup: Some(presets()), agent: Some(presets()), ..Network::default() };
+        (self == Self::TakeAnother).then(|| Platform { network: Some(network), ..Platform::default() })
+    }
 }
 
 /// Effect of a signal to this process on the embedded server.
@@ -128,7 +144,11 @@ impl Server {
             let settings = engine_settings(&settings, (mirrors, retention), images, home.path().join("clock.json"));
             let settings = Settings { sealer: Some(sealer), ..settings };
             let engine = Engine::start(store, ownership, providers, settings).await;
-            Ok::<_, Failure>((listener, engine.map_err(|error| Failure::from_error(&error))?))
+            let engine = engine.map_err(|error| Failure::from_error(&error))?;
+            if let Some(platform) = when_taken.first_platform() {
+                ops::begin_platform(&engine, platform).await.map_err(|error| Failure::from_error(&error))?;
+            }
+            Ok::<_, Failure>((listener, engine))
         })?;
         let address =
             listener.local_addr().map_err(|error| Failure::new("cannot read the listen address").because(&error))?;
@@ -281,6 +301,7 @@ fn engine_settings(
     Settings {
         default_provider: settings.default_provider,
         default_limits: settings.default_limits.clone(),
+        network_presets: settings.network_presets.clone(),
         max_sessions: settings.max_sessions,
         box_memory: settings.memory_overcommit.and_then(|overcommit| {
             let host_bytes = host_memory::bytes();

@@ -2,6 +2,7 @@
 
 mod event;
 mod plan;
+mod plan_network;
 mod session;
 mod tool;
 
@@ -11,6 +12,7 @@ use stead_api::List;
 
 pub(crate) use event::{event_row, event_table, events};
 pub(crate) use plan::plan;
+pub(crate) use plan_network::{hosts, plan_network};
 pub(crate) use session::{UNAVAILABLE, session, session_usage, sessions, warn};
 pub(crate) use tool::{Shown, tool_answer};
 

@@ -22,6 +22,8 @@ const EDGES: &[(&str, &[&str])] = &[
     // A separate program and workspace. `stead-eval` defines its protocol.
     ("stead-eval-worker", &["stead-eval"]),
     ("stead-store", &["stead-core"]),
+    // Connections of boxes. It knows no box and no store.
+    ("stead-egress", &["stead-core"]),
     ("stead-git", &["stead-core"]),
     ("stead-providers", &["stead-api", "stead-box", "stead-core", "stead-eval", "stead-fs"]),
     (
@@ -30,6 +32,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "stead-api",
             "stead-core",
             "stead-digest",
+            "stead-egress",
             "stead-eval",
             "stead-store",
             "stead-providers",

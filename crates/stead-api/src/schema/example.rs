@@ -54,6 +54,8 @@ pub fn example(schema: &str) -> Option<Value> {
         "SnapshotRequest" => json!({"name": "before the refactoring"}),
         "CloneRequest" => json!({"isolation": "full", "count": 2}),
         "SessionUpdateRequest" => json!({"ttl_seconds": 7200, "metadata": {"ticket": "OPS-1", "draft": null}}),
+        "NetworkNarrowing" => json!({"deny": ["files.example"]}),
+        "NetworkGrantRequest" => json!({"allow": ["api.example"], "ttl_seconds": 3600}),
         "PauseRequest" => json!({"mode": "stop"}),
         "RewindRequest" => json!({"to": 12}),
         "DigestRequest" => {

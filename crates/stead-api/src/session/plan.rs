@@ -9,6 +9,7 @@ use stead_core::{Name, env::Env};
 use utoipa::ToSchema;
 
 use super::Notice;
+use super::network::NetworkPlan;
 use super::policy::Policy;
 use super::workspace::Limits;
 use crate::schema;
@@ -44,6 +45,9 @@ pub struct WorkspacePlan {
     pub plan: InitPlan,
     /// Limits of the box and of the tools, and which resource limits the provider would enforce.
     pub limits: Limits,
+    /// Network policy; `null` if the box would have no network.
+    #[schema(required = true)]
+    pub network: Option<NetworkPlan>,
     /// Enabled tools that the provider supports.
     #[schema(value_type = Vec<schema::ToolName>)]
     pub tools: Vec<ToolName>,

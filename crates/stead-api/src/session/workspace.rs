@@ -13,6 +13,7 @@ use stead_core::spec::WorkspaceSpec;
 use stead_core::tool::ToolName;
 use utoipa::ToSchema;
 
+use super::network::WorkspaceNetwork;
 use super::policy::Policy;
 use crate::schema;
 
@@ -34,6 +35,8 @@ pub struct Workspace {
     pub policy: Policy,
     /// Limits of the box and of the tools, and which resource limits the provider enforces.
     pub limits: Limits,
+    /// Network of the box.
+    pub network: WorkspaceNetwork,
     /// State of the files at the start.
     pub base: WorkspaceBase,
     /// Repository that the workspace was made from.
@@ -248,6 +251,7 @@ impl Workspace {
             status: workspace.status,
             root: WORKSPACE_ROOT.to_owned(),
             limits: Limits::new(spec, &workspace.enforced_limits),
+            network: WorkspaceNetwork::of(session),
             base: WorkspaceBase {
                 commit: report.checkout.as_ref().map(|checkout| checkout.commit.clone()),
                 digest: report.bundle.as_ref().map(|bundle| bundle.digest.clone()),

@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, statat};
 
 use super::detached_mount;
+use super::network::BOX_ADDRESS;
 use super::root::{self, Piece, What};
 use crate::error::Refused;
-use crate::spec::{AGENT_ID, HOME};
+use crate::spec::{AGENT_ID, HOME, Network};
 
 /// Files of the host that programs need and that contain no secret.
 const SHOWN: &[&str] = &[
@@ -39,9 +40,9 @@ const SHOWN: &[&str] = &[
 /// The certificates, without `/etc/ssl/private` next to them.
 const CERTIFICATES: &str = "ssl/certs";
 
-/// Files that Stead writes for every base image. They define the agent's user and a network that
-/// only has loopback.
-fn texts() -> Vec<(&'static str, String)> {
+/// Files that Stead writes for every base image. They define the agent's user, and a resolver if
+/// there is a network besides loopback.
+fn texts(network: Network) -> Vec<(&'static str, String)> {
     vec![
         (
             "passwd",
@@ -54,13 +55,21 @@ fn texts() -> Vec<(&'static str, String)> {
         ("hosts", "127.0.0.1 localhost stead\n::1 localhost\n".to_owned()),
         ("hostname", "stead\n".to_owned()),
         ("nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n".to_owned()),
-        ("resolv.conf", String::new()),
+        ("resolv.conf", resolver(network)),
     ]
 }
 
+/// Returns the content of `resolv.conf`.
+pub fn resolver(network: Network) -> String {
+    match network {
+        Network::None => String::new(),
+        Network::Captured => format!("nameserver {BOX_ADDRESS}\n"),
+    }
+}
+
 /// Returns the entries of `/etc`, from the root directory of the base image or from the host.
-pub(super) fn pieces(base: Option<&OwnedFd>) -> Result<Vec<Piece>, Refused> {
-    let texts = texts();
+pub(super) fn pieces(base: Option<&OwnedFd>, network: Network) -> Result<Vec<Piece>, Refused> {
+    let texts = texts(network);
     let mut pieces = match base {
         None => of_host()?,
         Some(base) => {

@@ -20,9 +20,11 @@ use serde::{Deserialize, Serialize};
 
 use super::launch::{Report, say};
 use super::lockdown;
+use super::network::NetworkSockets;
 use crate::cgroup::{GroupEvents, Held};
 use crate::error::{OrRefuse, Primitive, Refused};
 use crate::init::{self, Dialler, Door, Handles, UpperOn};
+use crate::spec::Network;
 use crate::sys::signals;
 
 /// Path of this program in the box.
@@ -32,6 +34,8 @@ pub const GATE: &str = "/.stead/gate";
 /// Name of the socket in that directory.
 pub(crate) const GATE_SOCKET: &str = "gate.sock";
 const MAX_HAND_OVER: usize = 1 << 20;
+/// Maximum number of descriptors: the listener, two files of events and the sockets of the network.
+pub(crate) const MOST_HANDED_OVER: usize = 3 + NetworkSockets::COUNT;
 /// Environment variables that a container engine sets. They do not come from the image, and the box
 /// sets its own.
 const NOT_THE_IMAGES: &[&str] = &["HOME", "HOSTNAME", "TERM", "container", "PWD", "USER"];
@@ -51,6 +55,9 @@ pub struct HandOver {
     /// processes there.
     #[serde(default)]
     pub process_events: bool,
+    /// The sockets of a captured network come after these files.
+    #[serde(default)]
+    pub network: Network,
 }
 
 /// Receives the listener, locks down the box and serves. Returns an exit code if that fails or the
@@ -92,10 +99,18 @@ fn set_up(server: UnixStream, report: &File) -> Result<Handles, Refused> {
         memory: if hand_over.memory_events { files.next() } else { None },
         processes: if hand_over.process_events { files.next() } else { None },
     };
+    let network = match hand_over.network {
+        Network::None => None,
+        Network::Captured => {
+            let mut next = || files.next().ok_or_else(missing);
+            Some(NetworkSockets::from_files([next()?, next()?, next()?]))
+        }
+    };
     let core = Rlimit { current: Some(0), maximum: Some(0) };
     setrlimit(Resource::Core, core).or_refuse(Primitive::Spec, || "cannot set a resource limit".to_owned())?;
     let mut keep = vec![door.as_raw_fd().unwrap_or(0), report.as_raw_fd()];
     keep.extend(events.files().map(AsRawFd::as_raw_fd));
+    keep.extend(network.iter().flat_map(NetworkSockets::files).map(AsRawFd::as_raw_fd));
     close_others(&keep).or_refuse(Primitive::Spec, || "cannot close inherited files".to_owned())?;
     lockdown::prove_nothing_is_held(&keep)?;
     say(report, &Report::Ready(Held::default()));
@@ -105,7 +120,7 @@ fn set_up(server: UnixStream, report: &File) -> Result<Handles, Refused> {
         .filter(|(name, _)| !NOT_THE_IMAGES.contains(&name.as_str()))
         .collect();
     env.extend(hand_over.env);
-    Ok(Handles { door, cgroup: None, events, env, compared: None, upper_on: UpperOn::Volume })
+    Ok(Handles { door, cgroup: None, events, env, compared: None, upper_on: UpperOn::Volume, network })
 }
 
 /// Closes descriptors that the runtime left open.
@@ -121,7 +136,7 @@ fn close_others(keep: &[i32]) -> io::Result<()> {
 /// Receives four bytes of length, then JSON. The descriptors come with the first byte.
 fn receive(mut server: &UnixStream) -> io::Result<(HandOver, Vec<OwnedFd>)> {
     let mut length = [0; 4];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_HANDED_OVER))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let received = recvmsg(server, &mut [IoSliceMut::new(&mut length[..1])], &mut control, RecvFlags::CMSG_CLOEXEC)?;
     if received.bytes != 1 {

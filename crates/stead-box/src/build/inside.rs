@@ -13,11 +13,12 @@ use rustix::thread::UnshareFlags;
 use super::detached_mount::{self, Opt, WRITTEN};
 use super::filter::ModeBits;
 use super::launch::{Outer, Report, bring_up_loopback, say};
+use super::network::NetworkSockets;
 use super::root::{Assembled, STAGING};
-use super::{allowances, lockdown, masks, volume};
+use super::{allowances, lockdown, masks, network, volume};
 use crate::error::{OrRefuse, Primitive, Refused};
 use crate::init::{self, Compared};
-use crate::spec::{Access, Bound, BoxSpec, Ids, Volume};
+use crate::spec::{Access, Bound, BoxSpec, Ids, Network, Volume};
 use crate::sys::{clone, keyring, mount_attr};
 
 /// Size of `/dev/shm`. It counts as the box's memory if memory is limited.
@@ -35,7 +36,12 @@ pub(super) fn run(outer: Outer, assembled: Option<Assembled>, report: &File) -> 
 fn set_up(mut outer: Outer, assembled: Option<Assembled>, report: &File) -> Result<init::Handles, Refused> {
     match outer.spec.ids {
         Ids::Range { .. } => become_root()?,
-        Ids::Own => bring_up_loopback()?,
+        Ids::Own => {
+            bring_up_loopback()?;
+            if outer.spec.network == Network::Captured {
+                outer.handles.network = Some(network::furnish()?);
+            }
+        }
     }
     clone::unshare(UnshareFlags::NEWCGROUP)
         .or_refuse(Primitive::Namespaces, || "cannot make a namespace of control groups".to_owned())?;
@@ -55,6 +61,7 @@ fn set_up(mut outer: Outer, assembled: Option<Assembled>, report: &File) -> Resu
     handles.compared = compared;
     let mut keep = vec![handles.door.as_raw_fd().unwrap_or(0), report.as_raw_fd()];
     keep.extend(handles.cgroup.iter().chain(handles.events.files()).map(AsRawFd::as_raw_fd));
+    keep.extend(handles.network.iter().flat_map(NetworkSockets::files).map(AsRawFd::as_raw_fd));
     if let Some(compared) = &handles.compared {
         let trees = [&compared.before, &compared.upper].into_iter().chain(compared.written.iter().flatten());
         keep.extend(trees.map(AsRawFd::as_raw_fd));

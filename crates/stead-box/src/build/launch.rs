@@ -13,12 +13,12 @@ use serde::{Deserialize, Serialize};
 
 use super::allowances::Charged;
 use super::volume::ReadyVolume;
-use super::{allowances, ids, inside, root};
+use super::{allowances, ids, inside, network, root};
 use crate::cgroup::{Groups, Held};
 use crate::error::{OrRefuse, Primitive, Refused};
 use crate::init::{Door, Handles, UpperOn};
 use crate::record::{OwnerRecord, ProcessMark};
-use crate::spec::{BoxSpec, Ids, Preparation, Volume};
+use crate::spec::{BoxSpec, Ids, Network, Preparation, Volume};
 use crate::sys::clone::{self, Parenthood, Side};
 use crate::sys::{loopback, signals};
 
@@ -113,7 +113,12 @@ fn prepare((spec, ready): (BoxSpec, Option<ReadyVolume>)) -> Result<Outer, Refus
         Volume::Image | Volume::Memory => UpperOn::Volume,
     };
     let (door, env) = (Door::Listener(listener), spec.env.clone());
-    let handles = Handles { door, cgroup, events, compared: None, upper_on, env };
+    // Root made the network already, and the child inherits it. An ordinary user makes it inside.
+    let network = match (spec.network, spec.ids) {
+        (Network::Captured, Ids::Range { .. }) => Some(network::furnish()?),
+        _ => None,
+    };
+    let handles = Handles { door, cgroup, events, compared: None, upper_on, env, network };
     Ok(Outer { spec, handles, held, ready, groups, directory: (fd, path), record })
 }
 

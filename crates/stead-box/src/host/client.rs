@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::io::{self, IoSlice, Write};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -13,6 +13,8 @@ use std::time::Duration;
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 
+use super::lent::{self, LendingReader};
+use crate::build::NetworkSockets;
 use crate::error::{At, BoxError};
 use crate::protocol::{
     AfterRun, Answer, Ask, ExecOrder, ExecResult, ExecStatus, FileAsk, GuestError, GuestErrorKind, MAX_FRAME,
@@ -91,7 +93,12 @@ impl Connection {
     /// Receives the next response to the last request. A refusal is an error.
     fn receive(&mut self, patience: Option<Duration>) -> Result<(Answer, Vec<u8>), BoxError> {
         self.stream.set_read_timeout(patience).map_err(BoxError::Lost)?;
-        let (reply, body): (Reply, _) = receive(&mut self.stream).map_err(|error| match error {
+        let received = receive(&mut self.stream);
+        self.reply(received)
+    }
+
+    fn reply(&self, received: Result<(Reply, Vec<u8>), ReadError>) -> Result<(Answer, Vec<u8>), BoxError> {
+        let (reply, body) = received.map_err(|error| match error {
             ReadError::Io(error) => BoxError::Lost(error),
             ReadError::Protocol(error) => BoxError::Protocol(error),
         })?;
@@ -276,6 +283,25 @@ impl Connection {
         };
         self.stream.write_all(&frame[sent..]).map_err(BoxError::Lost)?;
         self.receive(patience)
+    }
+
+    /// Borrows the sockets of the box's network, and checks that they are what they should be.
+    pub fn sockets(&mut self) -> Result<NetworkSockets, BoxError> {
+        self.send(Ask::Sockets, &[])?;
+        let files = self.receive_lent()?;
+        lent::network(files)
+    }
+
+    /// Receives the answer `done` with its descriptors. No other answer may come with any.
+    fn receive_lent(&mut self) -> Result<Vec<OwnedFd>, BoxError> {
+        self.stream.set_read_timeout(Some(PATIENCE)).map_err(BoxError::Lost)?;
+        let mut reader = LendingReader::new(&self.stream);
+        let received = receive(&mut reader);
+        let files = reader.into_files()?;
+        match self.reply(received)? {
+            (Answer::Done, _) => Ok(files),
+            _ => Err(unexpected("where only 'done' is valid")),
+        }
     }
 
     /// Returns a second handle on the connection. Shutting it down ends the request that a thread

@@ -15,7 +15,7 @@ use super::uids::UidRanges;
 use crate::cgroup::Held;
 use crate::error::BoxError;
 use crate::protocol::{ExecOrder, Input, OutputLimits};
-use crate::spec::{BoxSpec, Ids, LayerSpec, Limits, Volume};
+use crate::spec::{BoxSpec, Ids, LayerSpec, Limits, Network, Volume};
 
 /// Result of one check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,6 +61,9 @@ pub fn doctor(init: &Path, directory: &Path) -> Vec<Check> {
             if holds(running.held()) { Ok(()) } else { Err(not_held()) }
         }));
     }
+    checks.push(clinic.check("a network", &|spec| spec.network = Network::Captured, &|_, connection| {
+        Ok(connection.sockets().map(drop)?)
+    }));
     checks.push(clinic.check(
         "a limit of disk",
         &|spec| (spec.volume, spec.limits.disk_bytes) = (Volume::Image, Some(32 << 20)),
@@ -122,6 +125,7 @@ impl Clinic<'_> {
             kept_generations: Vec::new(),
             templates: None,
             limits: Limits::default(),
+            network: Network::None,
             env: BTreeMap::new(),
         };
         change(&mut spec);

@@ -8,7 +8,7 @@
 use std::fs::{self, Permissions};
 use std::io::{self, IoSlice, Read, Write};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -20,11 +20,11 @@ use rustix::mount::{UnmountFlags, unmount};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg, sockopt::socket_peercred};
 
 use super::client::{Connection, Lending};
-use crate::build::{self, HandOver, Report};
-use crate::cgroup::{GroupEvents, Groups, Held};
+use crate::build::{self, HandOver, NetworkSockets, Report};
+use crate::cgroup::{Groups, Held};
 use crate::error::{At, BoxError};
 use crate::record::ProcessMark;
-use crate::spec::Limits;
+use crate::spec::{Limits, Network};
 
 /// Time for the kernel to release a box's mounts after its last process.
 const DEVICE_PATIENCE: Duration = Duration::from_secs(3);
@@ -110,18 +110,22 @@ impl Gate {
         mut hand_over: HandOver,
         limits: &Limits,
         patience: Duration,
-        furnish: impl FnOnce(Option<ProcessMark>) -> Result<(), BoxError>,
+        furnish: impl FnOnce(Option<ProcessMark>) -> Result<Option<NetworkSockets>, BoxError>,
     ) -> Result<Guest, BoxError> {
         let guest = self.accept_guest(patience)?;
         let peer = socket_peercred(&guest).ok();
-        furnish(peer.and_then(|peer| ProcessMark::of(peer.pid).ok()))?;
+        let network = furnish(peer.and_then(|peer| ProcessMark::of(peer.pid).ok()))?;
         let pid = peer.map(|peer| peer.pid.as_raw_nonzero().get());
         let groups = pid.and_then(|pid| Groups::of_process(pid).ok());
         let held = groups.as_ref().map(|groups| groups.limit(limits)).unwrap_or_default();
         let events = groups.and_then(|groups| groups.events().ok()).unwrap_or_default();
         hand_over.memory_events = events.memory.is_some();
         hand_over.process_events = events.processes.is_some();
-        send(&guest, &hand_over, &self.control, &events).map_err(BoxError::Lost)?;
+        hand_over.network = if network.is_some() { Network::Captured } else { Network::None };
+        let mut files = vec![self.control.as_fd()];
+        files.extend(events.files().map(AsFd::as_fd));
+        files.extend(network.iter().flat_map(NetworkSockets::files).map(AsFd::as_fd));
+        send(&guest, &hand_over, &files).map_err(BoxError::Lost)?;
         ready(&read_line(&guest).map_err(BoxError::Lost)?)?;
         Ok(Guest { pid, held })
     }
@@ -223,15 +227,15 @@ fn bind(directory: &Path, name: &str) -> Result<UnixListener, BoxError> {
     UnixListener::bind(format!("/proc/self/fd/{}/{name}", fd.as_raw_fd())).at("bind a socket in", directory)
 }
 
-fn send(to: &UnixStream, what: &HandOver, control: &UnixListener, events: &GroupEvents) -> io::Result<()> {
+fn send(to: &UnixStream, what: &HandOver, files: &[BorrowedFd<'_>]) -> io::Result<()> {
     let text = serde_json::to_vec(what)?;
     let mut message = u32::try_from(text.len()).map_err(io::Error::other)?.to_le_bytes().to_vec();
     message.extend(text);
-    let mut files = vec![control.as_fd()];
-    files.extend(events.files().map(AsFd::as_fd));
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(build::MOST_HANDED_OVER))];
     let mut control = SendAncillaryBuffer::new(&mut space);
-    control.push(SendAncillaryMessage::ScmRights(&files));
+    if !control.push(SendAncillaryMessage::ScmRights(files)) {
+        return Err(io::Error::other("no room for the files"));
+    }
     let sent = sendmsg(to, &[IoSlice::new(&message[..1])], &mut control, SendFlags::NOSIGNAL)?;
     if sent != 1 {
         return Err(io::ErrorKind::WriteZero.into());

@@ -2,16 +2,20 @@
 
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io::{ErrorKind, IoSliceMut, Seek, Write};
+use std::io::{ErrorKind, IoSlice, IoSliceMut, Seek, Write};
 use std::mem::MaybeUninit;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 
 use rustix::io::Errno;
-use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
+    recvmsg, sendmsg,
+};
 
-use crate::protocol::{AfterRun, Answer, Decoder, ProtocolError, Reply, Request, encode};
+use super::job::failed;
+use crate::protocol::{AfterRun, Answer, Decoder, GuestErrorKind, ProtocolError, Reply, Request, encode};
 
 /// Unsent bytes at which init stops reading requests, so that a client that does not read cannot
 /// fill its memory.
@@ -168,6 +172,29 @@ impl Connection {
             // The response exceeds the frame limit. No response of init is that large, so close the
             // connection.
             Err(_) => self.closed = true,
+        }
+    }
+
+    /// Answers with `done` and descriptors, which come with the first byte of the frame.
+    pub(super) fn lend(&mut self, request: u64, files: &[&OwnedFd]) {
+        if self.wants_to_write() {
+            // The descriptors would come with the bytes of another answer.
+            return self.answer(request, failed(GuestErrorKind::Busy, "the connection has other answers to send"), &[]);
+        }
+        let sent = encode(&Reply { id: request, answer: Answer::Done }, &[]).ok().and_then(|frame| {
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FILES))];
+            let mut control = SendAncillaryBuffer::new(&mut space);
+            let files: Vec<_> = files.iter().map(|file| file.as_fd()).collect();
+            if !control.push(SendAncillaryMessage::ScmRights(&files)) {
+                return None;
+            }
+            let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+            let sent = sendmsg(&self.stream, &[IoSlice::new(&frame)], &mut control, flags).ok()?;
+            Some(frame[sent..].to_vec())
+        });
+        match sent {
+            Some(rest) => self.send(&rest),
+            None => self.closed = true,
         }
     }
 

@@ -114,6 +114,7 @@ impl Init {
                 }
                 self.queue(index, id, Work::Files { ask, file })
             }
+            Ask::Sockets => return self.lend_sockets(index, id),
             ask @ (Ask::Rest | Ask::Alone) => self.rest(index, id, &ask),
             Ask::Shutdown => {
                 self.shutdown = true;
@@ -122,6 +123,14 @@ impl Init {
         };
         if let Some(answer) = answer {
             self.connections[index].answer(id, answer, &[]);
+        }
+    }
+
+    fn lend_sockets(&mut self, index: usize, id: u64) {
+        let connection = &mut self.connections[index];
+        match &self.handles.network {
+            Some(network) => connection.lend(id, &network.files()),
+            None => connection.answer(id, failed(GuestErrorKind::NotFound, "the box has no network"), &[]),
         }
     }
 

@@ -96,6 +96,10 @@ pub enum Ask {
     Fetch {
         from: u64,
     },
+    /// Lends the sockets of the box's network. The response is `done`, and comes with one
+    /// descriptor for each. A box without a network responds with
+    /// [`GuestErrorKind::NotFound`](super::GuestErrorKind::NotFound).
+    Sockets,
     /// Ends the box. There is no response.
     Shutdown,
     /// Ends the box if it is idle: no running or remembered command, no other process, no request

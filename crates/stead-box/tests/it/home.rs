@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use stead_box::protocol::{ExecOrder, Input, OutputLimits};
 use stead_box::{
-    BoxError, BoxSpec, Connection, Finished, Ids, Limits, RunningBox, Spare, UidRanges, Volume, launch, remove, resume,
+    BoxError, BoxSpec, Connection, Finished, Ids, Limits, Network, RunningBox, Spare, UidRanges, Volume, launch,
+    remove, resume,
 };
 
 use crate::census::Census;
@@ -122,6 +123,7 @@ impl Home {
                 disk_bytes: Some(64 << 20),
                 inodes: None,
             },
+            network: Network::None,
             env: BTreeMap::new(),
         }
     }

@@ -15,6 +15,7 @@ mod exec;
 mod home;
 mod lifecycle;
 mod limits;
+mod network;
 mod probe;
 mod spares;
 mod streams;
@@ -65,6 +66,15 @@ cases! {
     limits::empty_files_run_out,
     limits::a_write_past_the_disk_limit_gets_enospc,
     limits::endless_output_costs_bounded_memory,
+    network::without_a_network_there_is_no_route,
+    network::every_tcp_port_of_every_address_is_caught,
+    network::own_servers_work_and_a_foreign_address_steals_nothing,
+    network::the_resolver_is_the_servers,
+    network::udp_and_ipv6_fail_at_once,
+    network::commands_cannot_change_the_network,
+    network::a_spare_without_a_network_serves_a_box_with_one,
+    network::sockets_are_lent_again_and_again,
+    network::a_dead_box_leaves_no_network,
     probe::the_probe_is_refused_inside_and_allowed_outside,
     probe::every_call_is_refused_or_on_the_list,
 }

@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::config::ProviderName;
+use crate::network::Reach;
 use crate::parse::words;
 use crate::policy::PolicyKind;
 use crate::registry::{AgentCapabilities, Side};
@@ -38,6 +39,13 @@ pub struct ProviderCapabilities {
     pub enforced_limits: Vec<LimitKind>,
     pub setup_commands: bool,
     pub files: FileStorage,
+    /// The connections of a box that the provider can carry.
+    #[serde(default = "no_reach")]
+    pub network: Reach,
+}
+
+fn no_reach() -> Reach {
+    Reach::None
 }
 
 /// The reason why a policy is not possible: the need, and the capabilities that do not meet it.

@@ -208,7 +208,13 @@ record! {
     }
 }
 
-impl Rules for Project {}
+impl Rules for Project {
+    fn check(&self, fields: &mut Fields<'_, '_>, _: &[&str]) {
+        if let Some(network) = &self.network {
+            crate::config::platform_only(network, fields);
+        }
+    }
+}
 
 record! {
     /// Settings that all sessions of the server share. An absent list allows nothing.

@@ -7,7 +7,7 @@ use crate::Name;
 use crate::config::Bounded;
 use crate::env::Env;
 use crate::network::Network;
-use crate::parse::{FieldPath, MAX_DEPTH, within_depth};
+use crate::parse::{FieldPath, Fields, MAX_DEPTH, within_depth};
 use crate::policy::WorkspacePolicy;
 use crate::record::{Kind, Positive, Rules, record};
 use crate::registry::ContentBinding;
@@ -78,7 +78,13 @@ record! {
     }
 }
 
-impl Rules for Task {}
+impl Rules for Task {
+    fn check(&self, fields: &mut Fields<'_, '_>, _: &[&str]) {
+        if let Some(network) = &self.network {
+            crate::config::platform_only(network, fields);
+        }
+    }
+}
 
 impl Task {
     /// Removes the repository, for the record of a session with an empty workspace.

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::network::Reach;
+
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct BoxFacts {
     /// The image as the agent type names it.
@@ -24,6 +26,9 @@ pub struct BoxFacts {
     /// in records of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allowances: Option<Allowances>,
+    /// The connections that the box can make. `None` for a box without a network.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<Reach>,
 }
 
 /// The user that the kernel charges for resources counted per user: inotify instances and watches,

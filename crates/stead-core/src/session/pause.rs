@@ -1,4 +1,4 @@
-//! The fold of updates, pauses and resumes.
+//! The fold of updates, changes of the network policy, pauses and resumes.
 
 use std::sync::Arc;
 
@@ -16,7 +16,8 @@ words!(
     }
 );
 
-/// Folds an event of a pause or an update. Returns false for any other event.
+/// Folds an event of a pause, an update or a change of the network policy. Returns false for any
+/// other event.
 pub(super) fn fold(session: &mut Session, recorded: &Recorded) -> bool {
     match &recorded.event {
         Event::SessionUpdated { expires_at, metadata, .. } => {
@@ -28,6 +29,8 @@ pub(super) fn fold(session: &mut Session, recorded: &Recorded) -> bool {
                 Arc::make_mut(&mut session.spec).metadata.clone_from(metadata);
             }
         }
+        Event::NetworkNarrowed { deny, .. } => session.network_changes.denied.extend(deny.iter().cloned()),
+        Event::NetworkGranted { grants, .. } => session.network_changes.add(grants, recorded.at),
         Event::PauseRequested { mode, .. } => {
             session.status = Status::Paused;
             session.was_active(recorded.at);

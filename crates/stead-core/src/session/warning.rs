@@ -28,6 +28,8 @@ words!(
         DiffUnavailable = "diff_unavailable",
         /// The workspace is a host directory that the agent changes itself.
         CheckpointsUnavailable = "checkpoints_unavailable",
+        /// The session can reach every public host.
+        NetworkFull = "network_full",
         WorkspaceDigestMissing = "workspace_digest_missing",
         /// The content has no index, and its tools were found by their file names.
         LegacyToolsScan = "legacy_tools_scan",

@@ -2,9 +2,9 @@
 
 use super::Declared;
 use crate::config::RepoSourceType;
+use crate::network::{self, Declarations, Network, NetworkRefused, NetworkSpec, Phase, Presets};
 use crate::plan::{Action, InitPlan, PlanInputs};
 use crate::policy::{Layer, MountMode, PolicyChain, PolicyKind, ResolvedPolicy, WorkspacePolicy};
-use crate::rejection::Rejection;
 use crate::repository::RepositoryUrl;
 use crate::request::Task;
 use crate::rewind::{CheckpointCost, Rewind};
@@ -92,22 +92,39 @@ fn why_unused(inputs: &PlanInputs<'_>) -> String {
     }
 }
 
-/// Refuses a session if a layer asks for network access, because no provider can enforce network
-/// rules.
-pub(super) fn refuse_network(task: &Task, declared: &Declared<'_>) -> Result<(), Rejection> {
-    let config = &declared.agent_type.workspace;
-    // Without a workspace there is no box. Then only a request of the task itself is refused.
-    let boxed = config.enabled;
-    let project = declared.project.and_then(|project| project.network.as_ref());
-    let layers = [
-        ("task", task.network.as_ref()),
-        ("agent_type", Some(&config.network).filter(|_| boxed)),
-        ("project", project.filter(|_| boxed)),
-        ("platform", declared.platform.network.as_ref().filter(|_| boxed)),
-    ];
-    let asked = layers.into_iter().find_map(|(layer, network)| Some((layer, network?.asks()?)));
+fn network_layers<'a>(task: &'a Task, declared: &Declared<'a>, presets: &'a Presets) -> Declarations<'a> {
+    Declarations {
+        platform: declared.platform.network.as_ref(),
+        project: declared.project.and_then(|project| project.network.as_ref()),
+        agent_type: &declared.agent_type.workspace.network,
+        task: task.network.as_ref(),
+        presets,
+    }
+}
+
+/// Resolves the network policy of a box.
+pub(super) fn resolve_network(
+    task: &Task,
+    declared: &Declared<'_>,
+    presets: &Presets,
+) -> Result<Option<NetworkSpec>, NetworkRefused> {
+    network::resolve(&network_layers(task, declared, presets))
+}
+
+/// Refuses a task that asks for network access if the session has no box. The other layers are
+/// declared for many sessions, and say nothing about one without a box.
+pub(super) fn refuse_network_without_box(task: &Task, declared: &Declared<'_>) -> Result<(), NetworkRefused> {
+    let asked = task.network.as_ref().filter(|_| !declared.agent_type.workspace.enabled).and_then(Network::asks);
     match asked {
-        Some((layer, field)) => Err(Rejection::NetworkNotAvailable { field: format!("{layer}.network.{field}") }),
+        Some(field) => Err(NetworkRefused::NoWorkspace { field: format!("task.network.{field}") }),
         None => Ok(()),
     }
+}
+
+/// Returns the warning of a session that can reach every host.
+pub(super) fn full_notice(network: &NetworkSpec) -> Option<Warning> {
+    let open: Vec<&str> =
+        Phase::ALL.iter().filter(|phase| network.is_full(**phase)).map(|phase| phase.as_str()).collect();
+    let message = format!("the box can reach every public host (phase: {})", open.join(", "));
+    (!open.is_empty()).then(|| Warning::new(WarningCode::NetworkFull, message))
 }

@@ -4,6 +4,8 @@
 mod config;
 mod content;
 mod fold;
+mod network;
+mod network_properties;
 mod plan;
 mod policy;
 mod purity;

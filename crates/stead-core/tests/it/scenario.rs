@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 use stead_core::capability::{FileStorage, ProviderCapabilities};
 use stead_core::config::{ProviderName, ResourceLimits};
+use stead_core::network::{Presets, Reach};
 use stead_core::parse;
 use stead_core::policy::PolicyKind;
 use stead_core::registry::{AgentType, AgentTypeDeclaration, Platform, Project, Side};
@@ -30,6 +31,7 @@ pub(crate) fn able(sides: &[Side], policies: &[PolicyKind]) -> ProviderCapabilit
         enforced_limits: Vec::new(),
         setup_commands: true,
         files: FileStorage::Host,
+        network: Reach::None,
     }
 }
 
@@ -54,6 +56,7 @@ impl Scenario {
                     (ProviderName::Memory, everything.clone()),
                     (ProviderName::Native, everything),
                 ]),
+                network_presets: Presets::default(),
             },
         }
     }

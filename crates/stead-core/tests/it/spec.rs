@@ -184,29 +184,6 @@ fn a_warning_about_a_repository_does_not_name_it() {
 }
 
 #[test]
-fn a_layer_that_asks_for_network_access_is_refused_by_name() {
-    let asks = || json!({"setup": {"allow": ["a.example"]}});
-    let none = || json!({"setup": {"mode": "none"}, "agent": {"mode": "none", "domains": []}});
-    for layer in ["platform", "project", "agent_type", "task"] {
-        let scenario = |network: serde_json::Value| {
-            let mut scenario = Scenario::new(json!({"enabled": true}));
-            scenario.project = Some(json!({}));
-            match layer {
-                "platform" => scenario.platform = json!({"network": network}),
-                "project" => scenario.project = Some(json!({"network": network})),
-                "agent_type" => scenario.agent_type["workspace"]["network"] = network,
-                _ => scenario.task = json!({"network": network}),
-            }
-            scenario
-        };
-        let refusal = scenario(asks()).specify().unwrap_err();
-        assert_eq!(refusal.code(), "network_not_available");
-        assert!(refusal.to_string().starts_with(&format!("{layer}.network.setup.allow ")), "{refusal}");
-        assert!(scenario(none()).specify().is_ok(), "{layer}");
-    }
-}
-
-#[test]
 fn limits_come_field_by_field() {
     let mut scenario = Scenario::new(json!({"enabled": true, "resource_limits": {"cpu": "1"}}));
     scenario.platform = json!({"defaults": {"resource_limits": {"memory": "1G"}}});

@@ -8,6 +8,7 @@ use stead_core::Session;
 use stead_core::config::{CallLimits, Charset, ToolLimits};
 use stead_core::content::gate::shown_tools;
 use stead_core::event::MountReport;
+use stead_core::network::{Grant, Layer, Phase, Reachable, Target, blocked_by, reachable};
 use stead_core::plan::WORKSPACE_ROOT;
 use stead_core::policy::{MountMode, WorkspacePolicy};
 use stead_core::session::warning::WarningCode;
@@ -217,14 +218,58 @@ fn limits(session: &Session, spec: &WorkspaceSpec) -> Section {
         ("Disk", "disk", limits.disk.as_ref().map(ToString::to_string)),
         ("Processes", "pids", limits.pids.map(|pids| pids.to_string())),
     ];
-    let mut markdown = String::from("- Network: none\n");
+    let (mut markdown, network) = network(session, spec);
     for (name, kind, amount) in amounts.iter().filter_map(|(name, kind, amount)| Some((name, kind, amount.as_ref()?))) {
         let held = enforced.iter().any(|limit| limit.as_str() == *kind);
         let _ = writeln!(markdown, "- {name}: {amount}{}", if held { "" } else { " (asked for, not enforced here)" });
     }
-    let data = json!({"network": "none", "limits": limits, "enforced": enforced, "expires_at": session.expires_at});
+    let data = json!({"network": network, "limits": limits, "enforced": enforced, "expires_at": session.expires_at});
     let _ = writeln!(markdown, "- The session ends at {} at the latest.", session.expires_at);
     Section { key: "limits", title: "Limits", markdown, data }
+}
+
+/// Describes what the agent can reach. Setup has ended when an agent reads its prompt, so its hosts
+/// are only named.
+fn network(session: &Session, spec: &WorkspaceSpec) -> (String, Value) {
+    let Some(policy) = &spec.network else { return ("- Network: none\n".to_owned(), "none".into()) };
+    let policy = policy.clone().narrowed(session.network_changes.denied.clone());
+    let grants = &session.network_changes.grants;
+    let mut markdown = String::new();
+    let mut data = serde_json::Map::new();
+    for phase in [Phase::Agent, Phase::Setup] {
+        let open = reachable(&policy, phase, grants);
+        let mut hosts: Vec<String> = open.iter().map(shown_host).collect();
+        hosts.dedup();
+        let more = hosts.len().saturating_sub(MOST_HOSTS);
+        let listed = hosts.iter().take(MOST_HOSTS).map(|host| code(host, 300)).collect::<Vec<_>>().join(", ");
+        let listed = if hosts.is_empty() { "none".to_owned() } else { listed };
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let _ = match phase {
+            Phase::Agent if hosts.is_empty() => writeln!(markdown, "- Network: none"),
+            Phase::Agent => writeln!(markdown, "- Network: {listed}{more}. Every other host is refused."),
+            Phase::Setup => writeln!(markdown, "- Network during setup, which is over: {listed}{more}"),
+        };
+        data.insert(phase.to_string(), hosts.into());
+    }
+    let in_effect = |grant: &&Grant| blocked_by(&policy, grant.phase, Layer::AgentType, &grant.rule).is_none();
+    for grant in grants.iter().filter(in_effect) {
+        let _ =
+            writeln!(markdown, "- The access to {} ends at {}.", code(&grant.rule.host.to_string(), 300), grant.until);
+    }
+    (markdown, data.into())
+}
+
+const MOST_HOSTS: usize = 40;
+
+/// A host, with its port if it is not one of HTTP or TLS. A service has the URL of its name in the
+/// box.
+fn shown_host(entry: &Reachable) -> String {
+    match (&entry.host, entry.port) {
+        (Target::Service(name), _) => format!("http://{}/", name.host()),
+        (host, Some(80 | 443)) => host.to_string(),
+        (host, Some(port)) => format!("{host}:{port}"),
+        (host, None) => format!("{host} (every port)"),
+    }
 }
 
 fn warnings(session: &Session) -> Option<Section> {

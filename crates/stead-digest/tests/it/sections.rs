@@ -7,6 +7,7 @@ use serde_json::json;
 use stead_core::capability::{FileStorage, LimitKind, ProviderCapabilities};
 use stead_core::config::{ProviderName, ResourceLimits};
 use stead_core::event::{FileEffect, MountReport, StepReport};
+use stead_core::network::{Presets, Reach};
 use stead_core::policy::PolicyKind;
 use stead_core::registry::{AgentTypeDeclaration, Platform, Side};
 use stead_core::request::SessionRequest;
@@ -36,11 +37,13 @@ fn session() -> Session {
         enforced_limits: Vec::new(),
         setup_commands: true,
         files: FileStorage::Host,
+        network: Reach::None,
     };
     let facts = ServerFacts {
         default_provider: ProviderName::Native,
         default_limits: ResourceLimits::default(),
         providers: BTreeMap::from([(ProviderName::Native, native)]),
+        network_presets: Presets::default(),
     };
     let spec = specify(request, WorkspaceId::from_bits(1), &declared, &facts).unwrap();
     let mount = MountReport {

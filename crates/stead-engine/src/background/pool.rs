@@ -16,6 +16,7 @@ use stead_core::command::CreateOrder;
 use stead_core::config::{ProviderName, ResourceLimits, WorkspaceConfig};
 use stead_core::env::Env;
 use stead_core::identity::Tenant;
+use stead_core::network::{Network, Reach};
 use stead_core::registry::AgentType;
 use stead_core::spec::{WorkspaceSpec, image_roots, resource_limits};
 use stead_core::{SessionId, Timestamp, WorkspaceId};
@@ -124,7 +125,10 @@ pub(crate) async fn take(engine: &Engine, agent_type: &str, tenant: &Tenant, spe
     let keeps = engine.pool().lock().of.contains_key(agent_type);
     let (Some(provider), true) = (spec.providers.first().copied(), keeps) else { return };
     // A project may mean its own image by the name that the platform's agent type gives.
-    let order = order(spec.id, tenant, (spec.base_image.clone(), spec.image_roots.clone()), &spec.limits);
+    let order = CreateOrder {
+        network: spec.box_network(),
+        ..order(spec.id, tenant, (spec.base_image.clone(), spec.image_roots.clone()), &spec.limits)
+    };
     // Uses the current shape: it differs if the image was replaced since.
     let key = match engine.providers().get(provider).ok().and_then(|provider| provider.warm_boxes()) {
         Some(warm) => warm.shape(&order).await.ok(),
@@ -221,8 +225,12 @@ async fn wanted(engine: &Engine) -> Result<Vec<Wanted>, OpError> {
             let name = config.provider.unwrap_or(usual);
             let limits = resource_limits(&config, &platform, &engine.settings().default_limits, name);
             let Ok(roots) = image_roots(config.base_image.as_deref(), &platform) else { continue };
-            let order = order(WorkspaceId::from_bits(0), &tenant, (config.base_image.clone(), roots), &limits);
             let Ok(provider) = engine.providers().get(name) else { continue };
+            // Whether a session gets a network also depends on other layers. Without one it takes
+            // no box of the pool.
+            let network = if config.network != Network::none() { provider.capabilities().network } else { Reach::None };
+            let image = (config.base_image.clone(), roots);
+            let order = CreateOrder { network, ..order(WorkspaceId::from_bits(0), &tenant, image, &limits) };
             let Some(warm) = provider.warm_boxes() else { continue };
             match warm.shape(&order).await {
                 Ok(key) => wanted.push((id, name, key, config.warm_pool, order)),
@@ -289,5 +297,15 @@ fn order(
 ) -> CreateOrder {
     let limits = ResourceLimits { disk: limits.disk.clone(), ..ResourceLimits::default() };
     let (session, env, image_tenant) = (SessionId::from_bits(0), Env::default(), tenant.clone());
-    CreateOrder { workspace, session, limits, env, base_image, image_roots, image_digest: None, image_tenant }
+    CreateOrder {
+        workspace,
+        session,
+        limits,
+        env,
+        base_image,
+        image_roots,
+        image_digest: None,
+        image_tenant,
+        network: Reach::None,
+    }
 }

@@ -4,11 +4,13 @@
 
 use stead_core::config::ProviderName;
 use stead_core::event::Failure;
+use stead_core::network::Window;
 use stead_core::pause::PauseMode;
 use stead_core::{Outcome, WorkspaceId};
 use stead_providers::ProviderError;
 
 use crate::effects::exec_watch;
+use crate::effects::network;
 use crate::effects::perform::Again;
 use crate::effects::snapshot_hashes;
 use crate::engine::Engine;
@@ -38,6 +40,7 @@ pub(crate) async fn pause_box(
     let outcome = match paused {
         Ok(()) => {
             if mode == PauseMode::Stop {
+                network::tally(session, Window::Closed).await;
                 session.forget_hidden();
             }
             Outcome::Paused

@@ -9,11 +9,13 @@ use stead_core::content::decide::ContentEffect;
 use stead_core::content::event::SyncRequested;
 use stead_core::env::Env;
 use stead_core::event::{Failure, FileEffect, StepReport};
+use stead_core::network::Window;
 use stead_core::plan::Action;
 use stead_core::{Effect, Outcome, SessionId, Status, Timestamp, WorkspaceId};
 use stead_providers::{ActionOrder, Done, Health, Performed, ProviderError, Workspace};
 
 use crate::effects::guard::guard;
+use crate::effects::network;
 use crate::effects::repository::Watcher;
 use crate::effects::workspace_users::Remaining;
 use crate::effects::{bundle, checkpoints, exec_watch, file_changes, pause, repository};
@@ -161,6 +163,7 @@ async fn remove_workspace(
     if let (Remaining::Others, Some(shared)) = (remaining, session.workspace()) {
         exec_watch::end_all(session, &*shared).await;
     }
+    network::tally(session, Window::Closed).await;
     session.set_workspace(None);
     let removed = match engine.providers().get(provider) {
         // Another session still uses the workspace, so it stays.
@@ -196,6 +199,7 @@ async fn begin_work(session: &OpenSession) -> Outcome {
     let state = session.state().await;
     let spec = state.session.as_ref().and_then(|session| session.workspace_spec());
     let is_shared = spec.is_some_and(|spec| spec.shared_with.is_some());
+    network::end_setup(session).await;
     let (mut done, mut warnings) = (Done::nothing(), Vec::new());
     if let Some(workspace) = session.workspace().filter(|_| !is_shared) {
         match workspace.begin().await {

@@ -6,10 +6,23 @@
 use serde_json::{Value, json};
 use stead_core::content::fault::Stage;
 use stead_core::identity::{Permission, Tenant, Token};
+use stead_core::network::{Grant, NetworkSpec, Phase, reachable};
 use stead_core::session::warning::WarningCode;
 use stead_core::{Actor, AuditKind, Event, Name, Rejection, SessionId, Timestamp};
 use stead_providers::ImageRecord;
 use stead_store::AuditEntry;
+
+/// The hosts that a session can reach in each phase, and the phases in which it can reach all.
+fn network_summary(network: &NetworkSpec) -> Value {
+    let hosts = |phase| {
+        let mut hosts: Vec<String> =
+            reachable(network, phase, &[]).iter().map(|entry| entry.host.to_string()).collect();
+        hosts.dedup();
+        hosts
+    };
+    let full: Vec<&Phase> = Phase::ALL.iter().filter(|phase| network.is_full(**phase)).collect();
+    json!({"setup": hosts(Phase::Setup), "agent": hosts(Phase::Agent), "full": full})
+}
 
 pub(crate) fn entries(session: SessionId, event: &Event, at: Timestamp) -> Vec<AuditEntry> {
     let entry = |kind: AuditKind, actor: &Actor, body: Value| AuditEntry {
@@ -26,9 +39,12 @@ pub(crate) fn entries(session: SessionId, event: &Event, at: Timestamp) -> Vec<A
             let mut entries = vec![entry(AuditKind::SessionCreated, actor, created)];
             if let Some(workspace) = &spec.workspace {
                 let policy = &workspace.policy;
-                let resolved = json!({
+                let mut resolved = json!({
                     "policy": policy.policy.kind(), "detail": policy.policy, "source": policy.source, "chain": policy.chain,
                 });
+                if let Some(network) = &workspace.network {
+                    resolved["network"] = network_summary(network);
+                }
                 entries.push(entry(AuditKind::PolicyResolved, actor, resolved));
             }
             entries
@@ -74,6 +90,16 @@ pub(crate) fn entries(session: SessionId, event: &Event, at: Timestamp) -> Vec<A
             let keys = metadata.as_ref().map(|metadata| metadata.keys().collect::<Vec<_>>());
             let body = json!({"expires_at": expires_at, "metadata_keys": keys});
             vec![entry(AuditKind::SessionUpdated, actor, body)]
+        }
+        Event::NetworkRefused(refused) => vec![entry(AuditKind::NetworkRefused, &Actor::System, json!(refused))],
+        Event::NetworkNarrowed { deny, actor } => {
+            let hosts: Vec<String> = deny.iter().map(|rule| rule.host.to_string()).collect();
+            vec![entry(AuditKind::NetworkNarrowed, actor, json!({"deny": hosts}))]
+        }
+        Event::NetworkGranted { grants, actor } => {
+            let grant = |grant: &Grant| json!({"host": grant.rule.host, "ports": grant.rule.ports, "phase": grant.phase, "until": grant.until});
+            let grants: Vec<Value> = grants.iter().map(grant).collect();
+            vec![entry(AuditKind::NetworkGranted, actor, json!({"grants": grants}))]
         }
         Event::PauseRequested { mode, actor } => {
             vec![entry(AuditKind::SessionPaused, actor, json!({"mode": mode}))]

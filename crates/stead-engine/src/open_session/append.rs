@@ -230,6 +230,9 @@ impl OpenSession {
         if let Some(session) = &session {
             self.cell.times().get_or_insert_with(|| Times::of_new(session)).note(session, at);
         }
+        if let (Some(session), Some(network)) = (&session, self.network()) {
+            network.follow(session);
+        }
         self.cell.seq.send_replace(seq);
         if !session.is_some_and(|session| session.live()) {
             self.set_workspace(None);

@@ -24,6 +24,7 @@ use stead_fs::{Content, ContentHash, FsError, Listing, Stat, Stop};
 
 use crate::contract::error::{OperateError, ProviderError};
 use crate::contract::execs::Execs;
+use crate::contract::network::LentNetworks;
 use crate::overlay::layer_store::{Layer, LayerKey, LayerSlot};
 
 /// A complete order for a tool call.
@@ -336,6 +337,11 @@ pub trait Workspace: Send + Sync {
     /// Kills all processes of a session's persistent shell and discards its state, because the
     /// session leaves a workspace that others still use. No-op without a shell.
     async fn end_shell(&self, session: SessionId);
+
+    /// The network of the workspace's boxes; `None` if the workspace was made without one.
+    fn network(&self) -> Option<LentNetworks> {
+        None
+    }
 
     /// The workspace's execs; `None` without a box.
     fn execs(&self) -> Option<&dyn Execs>;

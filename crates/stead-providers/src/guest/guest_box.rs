@@ -15,6 +15,7 @@ use stead_fs::{DiskFs, Stop};
 
 use super::scratch::Scratch;
 use crate::contract::error::ProviderError;
+use crate::contract::network::LentNetworks;
 use crate::contract::workspace::PointOrder;
 use crate::overlay::layer_store::{Layer, LayerKey, LayerSlot};
 
@@ -53,6 +54,9 @@ pub(crate) trait GuestBox: Send + Sync + 'static {
 
     /// Opens a new connection to the box's first process, with the greeting done.
     fn connect(&self) -> Result<Connection, BoxError>;
+
+    /// See [`Workspace::network`](crate::Workspace::network).
+    fn network(&self) -> Option<LentNetworks>;
 
     /// Returns true if the box had to be restarted when the server adopted it.
     fn started_anew(&self) -> bool;

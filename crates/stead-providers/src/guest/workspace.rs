@@ -32,6 +32,7 @@ use super::shell::Shells;
 use super::{arguments, command, evaluate, git, off_thread};
 use crate::contract::error::{OperateError, ProviderError};
 use crate::contract::execs::Execs;
+use crate::contract::network::LentNetworks;
 use crate::contract::workspace::{
     ActionOrder, BoxGit, Done, FileOrder, GitOrder, GitRan, OpenFile, Performed, Placement, PointOrder, ToolDone,
     ToolOrder, Workspace,
@@ -490,6 +491,10 @@ impl Workspace for GuestWorkspace {
 
     async fn call(&self, order: ToolOrder) -> ToolDone {
         self.call_tool(order).await
+    }
+
+    fn network(&self) -> Option<LentNetworks> {
+        self.inner.guest_box.network()
     }
 
     fn execs(&self) -> Option<&dyn Execs> {

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use stead_core::command::CreateOrder;
 use stead_core::config::ResourceLimits;
+use stead_core::network::Reach;
 use stead_fs::mount::AllowedRoots;
 
 use crate::contract::error::ProviderError;
@@ -57,7 +58,16 @@ pub(super) fn shape(images: &Images, order: &CreateOrder) -> Result<String, Prov
         None => host_root(order)?.map_or_else(|| "host".to_owned(), |root| root.display().to_string()),
     };
     let disk = order.limits.disk.as_ref().map(ToString::to_string).unwrap_or_default();
-    Ok(format!("native/{SHAPE}/{root}/disk={disk}"))
+    Ok(format!("native/{SHAPE}/{root}/disk={disk}{}", network_shape(order)))
+}
+
+/// The network's part of a shape. A box cannot get or lose its network later.
+pub(crate) fn network_shape(order: &CreateOrder) -> &'static str {
+    match order.network {
+        Reach::None => "",
+        Reach::Named => "/network=named",
+        Reach::Captured => "/network=captured",
+    }
 }
 
 /// Looks up the image that the order names and holds it for the workspace. `None` if the root is a

@@ -8,9 +8,10 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use stead_box::{BoxError, BoxSpec, Ids, LayerSpec, Limits, UidRanges, Volume};
+use stead_box::{BoxError, BoxSpec, Ids, LayerSpec, Limits, Network, UidRanges, Volume};
 use stead_core::WorkspaceId;
 use stead_core::command::CreateOrder;
+use stead_core::network::Reach;
 
 use super::lineage::{self, Durability, LayerRef, Lineage};
 use crate::contract::error::ProviderError;
@@ -138,6 +139,10 @@ impl Directories {
             kept_generations: kept,
             templates: Some(self.home.join("templates")),
             limits: limits(order),
+            network: match order.network {
+                Reach::Captured => Network::Captured,
+                Reach::None | Reach::Named => Network::None,
+            },
             env: std::collections::BTreeMap::new(),
             id,
         })

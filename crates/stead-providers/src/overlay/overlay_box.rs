@@ -15,6 +15,7 @@ use stead_core::capability::LimitKind;
 use stead_core::command::CreateOrder;
 use stead_core::config::ProviderName;
 use stead_core::event::{Failure, StepReport};
+use stead_core::network::Reach;
 use stead_core::policy::MountMode;
 use stead_core::rewind::{AbsenceReason, Checkpoint, CheckpointCost};
 use stead_core::session::HashAbsence;
@@ -31,6 +32,7 @@ use super::lineage::{Durability, LayerRef, Lineage};
 use super::own_layers;
 use super::workspaces::{BoxState, Workspaces};
 use crate::contract::error::ProviderError;
+use crate::contract::network::{LentNetworks, TakenNetwork};
 use crate::contract::workspace::PointOrder;
 use crate::guest::limit_kinds;
 use crate::guest::{Fill, GuestBox, HostMounts, Looked, MountOrder, Scratch, in_frame, patch_of, read_patch, send};
@@ -102,8 +104,34 @@ impl OverlayBox {
             running.kill()?;
             return Err(ProviderError::Unenforced { limit: *lost });
         }
+        if let Err(error) = self.lend_network(state, &*running) {
+            running.kill()?;
+            return Err(error);
+        }
         (state.running, state.compares_with) = (Some(running.clone()), lineage.began_with);
         Ok(running)
+    }
+
+    /// Asks the box for the sockets of its network and passes them on. No-op without a network.
+    pub(super) fn lend_network(&self, state: &mut BoxState, running: &dyn Running) -> Result<(), ProviderError> {
+        if self.order.network != Reach::None {
+            let mut connection = running.connect()?;
+            let sockets = connection.sockets()?;
+            state.lend(Some(TakenNetwork { sockets, alive: connection.into_stream() }));
+        }
+        Ok(())
+    }
+
+    /// Lends the network of a box that this server found. A box that does not lend it is replaced.
+    pub(crate) fn lend_network_again(&self) -> Result<(), ProviderError> {
+        let mut state = self.lock();
+        let Some(running) = state.running.clone() else { return Ok(()) };
+        if self.lend_network(&mut state, &*running).is_err() {
+            running.kill()?;
+            state.end_running();
+            self.started_anew.store(true, Ordering::Relaxed);
+        }
+        Ok(())
     }
 
     pub(crate) fn runs(&self) -> bool {
@@ -124,10 +152,12 @@ impl OverlayBox {
                 // its files.
                 Err(BoxError::Protocol(ProtocolError::Version { .. })) => {
                     running.kill()?;
-                    state.running = None;
+                    state.end_running();
                     self.started_anew.store(true, Ordering::Relaxed);
                 }
-                Err(error) if dead(&error) && running.has_ended() => state.running = None,
+                Err(error) if dead(&error) && running.has_ended() => {
+                    state.end_running();
+                }
                 connected => {
                     // Any connection may write.
                     state.written = true;
@@ -144,7 +174,7 @@ impl OverlayBox {
         let Some(running) = state.running.clone() else { return Ok(true) };
         let rested = running.rest()?;
         if rested {
-            state.running = None;
+            state.end_running();
         }
         Ok(rested)
     }
@@ -287,7 +317,7 @@ impl OverlayBox {
             return Ok(false);
         }
         if !self.rest(&mut state)?
-            && let Some(running) = state.running.take()
+            && let Some(running) = state.end_running()
         {
             // Its processes use files that the restore removes.
             running.kill()?;
@@ -315,6 +345,10 @@ impl GuestBox for OverlayBox {
 
     fn connect(&self) -> Result<Connection, BoxError> {
         self.connect_in(&mut self.lock()).map_err(into_box_error)
+    }
+
+    fn network(&self) -> Option<LentNetworks> {
+        (self.order.network != Reach::None).then(|| self.lock().networks())
     }
 
     fn started_anew(&self) -> bool {
@@ -526,7 +560,7 @@ impl OverlayBox {
 
 /// Stops a warm box that was never used, because it runs over outdated layers.
 fn end_unused(state: &mut BoxState) -> Result<(), ProviderError> {
-    match state.running.take() {
+    match state.end_running() {
         Some(running) => running.leave(),
         None => Ok(()),
     }

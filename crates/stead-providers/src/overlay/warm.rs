@@ -37,6 +37,7 @@ impl OverlayBox {
             return Err(ProviderError::Unenforced { limit: *lost });
         }
         self.workspaces.change(self.id(), Durability::Later, |lineage| lineage.claimed = true)?;
+        self.lend_network(&mut state, &*bound)?;
         state.running = Some(bound);
         Ok(())
     }

@@ -10,12 +10,14 @@ use std::time::{Duration, Instant};
 
 use stead_box::OwnerRecord;
 use stead_core::{SnapshotId, WorkspaceId};
+use tokio::sync::watch;
 
 use super::boxes::Running;
 use super::copies::Copies;
 use super::directories::{Directories, host, make_private};
 use super::lineage::{Durability, LayerRef, Lineage};
 use crate::contract::error::ProviderError;
+use crate::contract::network::{LentNetwork, LentNetworks, TakenNetwork};
 use crate::overlay::layer_store::{LayerKey, LayerStore, Retention};
 
 /// Interval between collections of layers without holders.
@@ -53,9 +55,25 @@ pub(crate) struct BoxState {
     pub(super) clean: bool,
     /// Paths and modification times found at the last look.
     pub(super) seen: BTreeMap<String, i64>,
+    /// The network of the running box.
+    network: watch::Sender<Option<Arc<LentNetwork>>>,
 }
 
 impl BoxState {
+    /// Forgets the running box and its network, and returns the box.
+    pub(super) fn end_running(&mut self) -> Option<Arc<dyn Running>> {
+        self.lend(None);
+        self.running.take()
+    }
+
+    pub(super) fn lend(&self, taken: Option<TakenNetwork>) {
+        self.network.send_replace(taken.map(LentNetwork::new));
+    }
+
+    pub(super) fn networks(&self) -> LentNetworks {
+        self.network.subscribe()
+    }
+
     /// Records that the layers have changed and that nothing is written above them.
     pub(super) fn layers_changed(&mut self, kept: Option<SnapshotId>) {
         (self.written, self.kept) = (false, kept);
@@ -157,7 +175,7 @@ impl Workspaces {
         let mut state = lock(&state);
         let (directory, volume) = (self.directories.directory(id), self.directories.volume(&id.to_string()));
         end(&directory, &volume)?;
-        state.running = None;
+        state.end_running();
         self.directories.sync(id).map_err(|error| host("sync", &volume, error))?;
         sync_files(&volume).map_err(|error| host("sync", &volume, error))?;
         // Last: after a failure the session goes on, and its next call starts the box again.
@@ -186,7 +204,7 @@ impl Workspaces {
         end()?;
         let ids = lock(&self.lineages).remove(&id).map(|lineage| lineage.ids);
         self.copies.forget(id);
-        state.running = None;
+        state.end_running();
         stead_box::remove(&self.directories.directory(id))?;
         match ids {
             Some(ids) => self.directories.give_back_ids(id, ids)?,

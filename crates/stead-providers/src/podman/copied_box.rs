@@ -19,6 +19,7 @@ use stead_fs::{DiskFs, Filesystem as _, Stop};
 
 use super::box_records::{self, BoxRecords};
 use crate::contract::error::ProviderError;
+use crate::contract::network::LentNetworks;
 use crate::contract::workspace::PointOrder;
 use crate::guest::{Fill, GuestBox, HostMounts, Looked, Scratch, TarStore, stamp_of, tars};
 use crate::overlay::layer_store::{Layer, LayerKey, LayerSlot};
@@ -46,6 +47,11 @@ impl GuestBox for CopiedBox {
 
     fn connect(&self) -> Result<Connection, BoxError> {
         self.records.connect(self.id)
+    }
+
+    fn network(&self) -> Option<LentNetworks> {
+        // A box over a copied tree has none: see `PodmanProvider::capabilities`.
+        None
     }
 
     fn started_anew(&self) -> bool {

@@ -8,9 +8,12 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use stead_box::build::{ContainerMountOrder, HandOver, MountTarget};
-use stead_box::{BoxError, BoxSpec, Gate, Guest, Held, Ids, LayerSpec, Limits, ProcessMark, Switchboard, Volume};
+use stead_box::{
+    BoxError, BoxSpec, Gate, Guest, Held, Ids, LayerSpec, Limits, Network, ProcessMark, Switchboard, Volume,
+};
 use stead_core::WorkspaceId;
 use stead_core::command::CreateOrder;
+use stead_core::network::Reach;
 
 use super::abandoned_containers::AbandonedContainers;
 use super::box_records::{self, BoxRecords, Record};
@@ -79,6 +82,7 @@ impl Podman {
             kept_generations: Vec::new(),
             templates: None,
             limits: Limits::default(),
+            network: Network::None,
             env: std::collections::BTreeMap::new(),
             directory,
         }
@@ -88,7 +92,12 @@ impl Podman {
     pub(super) fn set_aside(&self, order: &CreateOrder, image: Image) -> Result<Record, ProviderError> {
         let (id, records, config) = (order.workspace, &self.records, &self.config);
         records.check().map_err(|error| box_records::host("make", &config.home, error))?;
-        let overlay = self.supports_overlay().is_ok();
+        let overlay = self.supports_overlay();
+        if let (Err(reason), Reach::Captured) = (&overlay, order.network) {
+            let reason = format!("a container with a network needs layers: {reason}");
+            return Err(ProviderError::Podman { reason });
+        }
+        let overlay = overlay.is_ok();
         let first_uid = if overlay {
             let lineage = self.workspaces.reserve(id, |directories| {
                 let ids = if self.is_of_this_kernel() { directories.take_ids(id)? } else { Ids::Range { first: 0 } };
@@ -154,7 +163,7 @@ impl Podman {
         let hand_over = HandOver { env: all, ..HandOver::default() };
         let has_volume = order.limits.disk.is_some() && record.first_uid.is_some();
         let guest = if passes_descriptors(record.runtime.as_deref()) {
-            let furnished = self.admit(gate, hand_over, limits, tree).await?;
+            let furnished = self.admit(gate, hand_over, limits, (tree, order.network)).await?;
             let (guest, mark, laid) = furnished;
             record.mark = mark;
             record.held = guest.held;
@@ -205,7 +214,10 @@ impl Podman {
         let seccomp = self.seccomp_profile()?;
         let directory = self.records.directory(order.workspace);
         // A box with its own kernel shows that kernel's resources.
-        let shown = if self.is_of_this_kernel() { stead_box::build::shown_texts(limits) } else { Vec::new() };
+        let mut shown = if self.is_of_this_kernel() { stead_box::build::shown_texts(limits) } else { Vec::new() };
+        if order.network == Reach::Captured {
+            shown.push(("/etc/resolv.conf".to_owned(), stead_box::build::resolver(Network::Captured)));
+        }
         let wanted = Container {
             shown: &shown,
             name: &record.container,
@@ -257,7 +269,7 @@ impl Podman {
         gate: Gate,
         hand_over: HandOver,
         limits: Limits,
-        tree: Option<BoxSpec>,
+        (tree, network): (Option<BoxSpec>, Reach),
     ) -> Result<(Guest, Option<ProcessMark>, Option<Held>), ProviderError> {
         let (init, trial) = (self.config.init.clone(), self.trial());
         off_thread(move || {
@@ -273,14 +285,17 @@ impl Podman {
                             &ContainerMountOrder { spec: trial, to: MountTarget::Counted(mark) },
                         );
                     }
-                    return Ok(());
+                    return Ok(None);
                 };
                 let mark = marked.clone().ok_or(BoxError::Gone { reason: "its first process cannot be identified" })?;
                 laid = Some(stead_box::mount_container_files(
                     &init,
-                    &ContainerMountOrder { spec, to: MountTarget::NewBox(mark) },
+                    &ContainerMountOrder { spec, to: MountTarget::NewBox(mark.clone()) },
                 )?);
-                Ok(())
+                match network {
+                    Reach::Captured => stead_box::furnish_container(&mark).map(Some),
+                    Reach::None | Reach::Named => Ok(None),
+                }
             })?;
             Ok((guest, marked, laid))
         })

@@ -15,6 +15,7 @@ use stead_core::config::{CallLimits, ResourceLimits};
 use stead_core::env::Env;
 use stead_core::event::{Existing, Parents};
 use stead_core::identity::Tenant;
+use stead_core::network::Reach;
 use stead_core::plan::Action;
 use stead_core::tool::ToolName;
 use stead_core::{CallId, SessionId, Timestamp, WorkspaceId};
@@ -98,7 +99,17 @@ pub(crate) fn order(number: u128) -> CreateOrder {
     env.set("OF_THE_BOX", "box");
     let (workspace, session) = (WorkspaceId::from_bits(number), SessionId::from_bits(number));
     let (base_image, image_roots, image_digest, image_tenant) = (None, Vec::new(), None, Tenant::Platform);
-    CreateOrder { workspace, session, limits, env, base_image, image_roots, image_digest, image_tenant }
+    CreateOrder {
+        workspace,
+        session,
+        limits,
+        env,
+        base_image,
+        image_roots,
+        image_digest,
+        image_tenant,
+        network: Reach::None,
+    }
 }
 
 pub(crate) async fn call(workspace: &Arc<dyn Workspace>, tool: ToolName, arguments: Value) -> Value {

@@ -13,6 +13,7 @@ use stead_api::tool::presented::{Block, Outcome, Presented, present};
 use stead_core::content::binding::Operation;
 use stead_core::content::run::{CallFrom, CallRequest};
 use stead_core::event::Answer;
+use stead_core::network::RefusedContact;
 use stead_core::{CallId, Rejection};
 use stead_engine::OpError;
 use stead_engine::ops::{self, BoundReply, CallLink, Notices, ToolReply};
@@ -83,7 +84,7 @@ async fn call_presented(
     Some(match (CallNotifications { context, level: chosen.log_level.clone(), pace }).during(called, received).await {
         Ok(BoundReply { call, seq, tool: Some(tool), adapter, answer }) => match present(adapter, &given, &answer) {
             Some(presented) => shaped(call, seq, presented),
-            None => result(ToolReply { call, seq, tool, answer }, pages),
+            None => result(ToolReply { call, seq, tool, answer, refused: Vec::new() }, pages),
         },
         Ok(BoundReply { call, seq, tool: None, answer, .. }) => elsewhere(call, seq, answer),
         Err(error) => refused(&Problem::from(error)),
@@ -133,16 +134,26 @@ fn shaped(call: CallId, seq: u64, presented: Presented) -> CallToolResult {
 }
 
 fn result(reply: ToolReply, pages: Pages) -> CallToolResult {
-    let ToolReply { call, seq, tool, answer } = reply;
+    let ToolReply { call, seq, tool, answer, refused } = reply;
     let mut result = CallToolResult::default();
     result.is_error = Some(answer.error.is_some());
     result.content = vec![ContentBlock::text(text::of(tool, &answer, pages))];
+    if !refused.is_empty() {
+        result.content.push(ContentBlock::text(refusals(&refused)));
+    }
     result.structured_content = match answer.error {
         Some(error) => Some(json!({"code": error.code, "message": error.message, "hint": error.hint})),
         None => answer.result,
     };
     result.meta = Some(call_meta(call, seq));
     result
+}
+
+/// Tells the model that the network refused connections, or it would look for other causes.
+fn refusals(refused: &[RefusedContact]) -> String {
+    let one = |contact: &RefusedContact| format!("{}:{} ({})", contact.host, contact.port, contact.why);
+    let list: Vec<String> = refused.iter().map(one).collect();
+    format!("The session's network policy refused: {}.", list.join(", "))
 }
 
 /// Converts a problem into a tool result with the same code and message.

@@ -7,6 +7,8 @@ pub(crate) mod events;
 pub(crate) mod execs;
 pub(crate) mod files;
 pub(crate) mod lifecycle;
+pub(crate) mod network;
+pub(crate) mod network_use;
 pub(crate) mod prompts;
 pub(crate) mod rewind;
 pub(crate) mod runs;

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use stead_api::run::{BoundAnswer, Format, Run, Step, StepWarning};
+use stead_api::session::network_use::{CallNetwork, RefusedHost};
 use stead_api::tool::presented::present;
 use stead_api::tool::{ToolAnswer, ToolError};
 use stead_core::content::materialize::{Dropped, VendorRequest, neutral};
@@ -67,8 +68,10 @@ impl IntoWire for ToolReply {
     type Wire = ToolAnswer;
 
     fn into_wire(self) -> ToolAnswer {
-        let Self { call, seq, tool, answer } = self;
+        let Self { call, seq, tool, answer, refused } = self;
+        let refused: Vec<_> = refused.into_iter().map(RefusedHost::from).collect();
         ToolAnswer {
+            network: (!refused.is_empty()).then_some(CallNetwork { refused }),
             call_id: call.to_string(),
             seq,
             tool,

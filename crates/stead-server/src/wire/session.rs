@@ -1,5 +1,6 @@
 //! Conversions of plans, replays, checkpoints and blame.
 
+use stead_api::session::network::NetworkPlan;
 use stead_api::session::plan::{
     InitPlan, PassedOver, PlannedCapabilities, PlannedMode, PlannedMount, SessionPlan, WorkspacePlan,
 };
@@ -51,6 +52,7 @@ fn workspace_plan(spec: WorkspaceSpec, outlook: ops::Outlook) -> WorkspacePlan {
         policy: spec.policy.into(),
         plan: InitPlan { actions: spec.plan.actions, env: spec.plan.env },
         limits,
+        network: spec.network.map(NetworkPlan::from),
         tools: outlook.tools,
         mounts: outlook.mounts.into_wire(),
         warnings: outlook.warnings.into_iter().map(Notice::from).collect(),

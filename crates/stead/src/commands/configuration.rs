@@ -6,6 +6,7 @@ pub(super) mod config;
 mod declarations;
 pub(super) mod image;
 pub(super) mod login;
+pub(super) mod network;
 pub(super) mod plan;
 pub(super) mod platform;
 pub(super) mod pool;

@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 use super::git::{CredentialEntry, GitTable};
 use super::limits::LimitTable;
+use super::network::NetworkTable;
 use crate::failure::Failure;
 
 #[derive(Debug, Default, Deserialize)]
@@ -39,6 +40,8 @@ pub(super) struct File {
     pub(super) allowed_origins: Vec<String>,
     #[serde(default)]
     pub(super) limits: LimitTable,
+    #[serde(default)]
+    pub(super) network: NetworkTable,
     #[serde(default)]
     pub(super) git: GitTable,
     #[serde(default)]

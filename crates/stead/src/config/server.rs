@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use stead_core::config::{ProviderName, ResourceLimits};
+use stead_core::network::Presets;
 use stead_core::quantity::ByteSize;
 use stead_store::Database;
 
@@ -34,6 +35,8 @@ pub(crate) struct ServerSettings {
     pub(crate) listen: Listen,
     pub(crate) default_provider: ProviderName,
     pub(crate) default_limits: ResourceLimits,
+    /// The hosts of each network preset.
+    pub(crate) network_presets: Presets,
     pub(crate) max_sessions: u32,
     /// The memory limits of all boxes together are at most this many times the host's memory.
     /// `None` for no limit.
@@ -64,6 +67,7 @@ impl Config {
             listen,
             default_provider: parse(self.default_provider.as_ref(), ProviderName::Native.as_str())?,
             default_limits: self.default_limits()?,
+            network_presets: self.network_presets()?,
             max_sessions: self.max_sessions()?,
             memory_overcommit: self.memory_overcommit()?,
             limits: self.limits()?,

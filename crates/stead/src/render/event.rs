@@ -61,6 +61,22 @@ fn known(event: Known) -> Option<String> {
             let changes: Vec<String> = end.into_iter().chain(metadata).collect();
             format!("{}, by {}", changes.join(", "), name(&actor))
         }
+        Known::NetworkOpened(opened) => format!("{}:{}, {}", opened.host, opened.port, opened.how),
+        Known::NetworkRefused(refused) => format!("{}:{}, {}", refused.host, refused.port, refused.why),
+        Known::NetworkTallied(tallied) => {
+            let (out, back) =
+                tallied.hosts.iter().fold((0, 0), |(out, back), host| (out + host.bytes_out, back + host.bytes_in));
+            format!("{} hosts, {out} bytes sent, {back} received", tallied.hosts.len())
+        }
+        Known::NetworkNarrowed { deny, actor } => {
+            let hosts: Vec<String> = deny.iter().map(|rule| rule.host.to_string()).collect();
+            format!("no more {}, by {}", hosts.join(", "), name(&actor))
+        }
+        Known::NetworkGranted { grants, actor } => {
+            let hosts: Vec<String> = grants.iter().map(|grant| grant.rule.host.to_string()).collect();
+            let until = grants.first().map(|grant| format!(" until {}", grant.until)).unwrap_or_default();
+            format!("{}{until}, by {}", hosts.join(", "), name(&actor))
+        }
         Known::PauseRequested { mode, actor } => format!("{mode}, by {}", name(&actor)),
         Known::SessionPaused { mode } => mode.to_string(),
         Known::ResumeRequested { actor } => format!("by {}", name(&actor)),

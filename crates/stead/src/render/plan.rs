@@ -1,6 +1,7 @@
 //! Renders a plan: the deciding layer of each setting, and every init action.
 
 use serde_json::json;
+use stead_api::session::network::{NetworkPlan, ReachableHost};
 use stead_api::session::plan::SessionPlan;
 use stead_core::plan::Action;
 
@@ -21,7 +22,7 @@ pub(crate) fn plan(out: &Output, plan: &SessionPlan) -> Result<(), Failure> {
     summary.row(&["made by", &workspace.provider.map_or_else(|| "none now".to_owned(), |name| name.to_string())]);
     summary.row(&["tools", &cell(&workspace.tools)]);
     summary.row(&["limits", &limits(&workspace.limits)]);
-    summary.row(&["network", "none"]);
+    summary.row(&["network", &reach(workspace.network.as_ref())]);
     summary.row(&["fingerprint", &cell(&workspace.fingerprint)]);
     out.table(&summary)?;
     for passed in &workspace.passed_over {
@@ -53,6 +54,19 @@ pub(crate) fn plan(out: &Output, plan: &SessionPlan) -> Result<(), Failure> {
         environment.row(&[name, &cell(value)]);
     }
     out.table(&environment)
+}
+
+/// The reachable hosts of each phase in one line.
+fn reach(network: Option<&NetworkPlan>) -> String {
+    let Some(network) = network else { return "none".to_owned() };
+    let hosts = |phase: &str, hosts: &[ReachableHost]| {
+        let mut names: Vec<&str> = hosts.iter().map(|host| host.host.as_str()).collect();
+        names.dedup();
+        (!names.is_empty()).then(|| format!("{phase}: {}", names.join(", ")))
+    };
+    let phases: Vec<String> =
+        [hosts("setup", &network.setup), hosts("agent", &network.agent)].into_iter().flatten().collect();
+    if phases.is_empty() { "none".to_owned() } else { shortened(&phases.join("; "), 200) }
 }
 
 fn actions(out: &Output, actions: &[Action]) -> Result<(), Failure> {

@@ -32,3 +32,15 @@ pub async fn set_platform(engine: &Engine, actor: &Actor, platform: Platform) ->
         })
         .await
 }
+
+/// Sets the platform if it was never set, for a server that a person starts to try Stead.
+#[boxed]
+pub async fn begin_platform(engine: &Engine, platform: Platform) -> Result<(), OpError> {
+    if SHELF.find::<Platform>(engine, PLATFORM).await?.is_some() {
+        return Ok(());
+    }
+    match SHELF.put(engine, &Actor::System, PLATFORM, &platform, WriteMode::Create).await {
+        Err(OpError::Exists { .. }) => Ok(()),
+        other => other,
+    }
+}

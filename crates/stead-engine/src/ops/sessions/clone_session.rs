@@ -6,6 +6,7 @@ use stead_core::command::InitialContent;
 use stead_core::content::{Snapshot, SnapshotRef, SyncTarget};
 use stead_core::decide::may_rewind_to;
 use stead_core::plan::Action;
+use stead_core::session::warning::WarningCode;
 use stead_core::spec::SessionSpec;
 use stead_core::{Actor, Command, Resource, Session, SessionId, SnapshotId, State, WorkspaceId};
 
@@ -136,8 +137,11 @@ fn inherited(source: &Session) -> Box<SessionSpec> {
     spec.digests = BTreeMap::clone(&source.digests);
     let (report, made) = source.workspace.as_ref().map(|workspace| (&*workspace.report, &*workspace.made)).unzip();
     if let Some(workspace) = &mut spec.workspace {
-        // The source already had these warnings.
-        workspace.notices.clear();
+        // What an administrator took away from the source stays away. Grants are not inherited.
+        workspace.network =
+            workspace.network.take().map(|network| network.narrowed(source.network_changes.denied.clone()));
+        // The source already had these warnings. That of an open network is about every session.
+        workspace.notices.retain(|warning| warning.is(WarningCode::NetworkFull));
         workspace.brought = report.filter(|report| !report.is_empty()).cloned().map(Box::new);
         workspace.image_digest = made.and_then(|made| made.image_digest.clone()).or(workspace.image_digest.take());
     }

@@ -13,6 +13,7 @@ use stead_store::{Admission, CommitError, Hash, IdempotencyClaim, IdempotencyKey
 
 use crate::background::pool;
 use crate::content::load;
+use crate::effects::network;
 use crate::engine::Engine;
 use crate::error::OpError;
 use crate::journal::audit;
@@ -108,6 +109,7 @@ async fn admissible(
     request: SessionRequest,
 ) -> Result<(SessionSpec, Admission, String), OpError> {
     let (spec, _, agent_type) = resolve(engine, request).await?;
+    network::check_passable(&spec)?;
     let admission = quotas::admission(engine, actor, &spec, 1).await?;
     Ok((spec, admission, agent_type))
 }

@@ -111,7 +111,7 @@ pub(in crate::ops) async fn by_catalog(
         return Some(Err(refuse(session, actor, &from, request, rejection).await));
     }
     let called = perform_in(engine, actor, session.clone(), from, request, CallLink::until(cancelled.clone())).await;
-    Some(called.map(|BoundReply { call, seq, answer, .. }| ToolReply { call, seq, tool, answer }))
+    Some(called.map(|BoundReply { call, seq, answer, .. }| ToolReply { call, seq, tool, answer, refused: Vec::new() }))
 }
 
 async fn perform_in(
@@ -132,9 +132,9 @@ async fn perform_in(
         }
     };
     let performed = match intent.effect {
-        Some(Effect::CallTool { .. }) => guard_op(perform(engine, &session, intent, actor, link.cancelled))
-            .await
-            .map(|ToolReply { call, seq, tool, answer }| BoundReply { call, seq, tool: Some(tool), adapter, answer }),
+        Some(Effect::CallTool { .. }) => guard_op(perform(engine, &session, intent, actor, link.cancelled)).await.map(
+            |ToolReply { call, seq, tool, answer, .. }| BoundReply { call, seq, tool: Some(tool), adapter, answer },
+        ),
         _ => guard_op(perform_bound(engine, &session, intent, link)).await,
     };
     performed.map_err(|error| match error {

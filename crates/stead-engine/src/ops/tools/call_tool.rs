@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use stead_core::event::{Answer, ToolFailure};
+use stead_core::network::{RefusedContact, Window};
 use stead_core::tool::ToolName;
 use stead_core::{Actor, CallId, Command, Effect, Outcome, Rejection, SessionId, Status, Timestamp};
 use stead_providers::{Done, ToolDone, ToolOrder, Workspace};
@@ -14,6 +15,7 @@ use crate::effects::checkpoints;
 use crate::effects::file_changes;
 use crate::effects::git_tool;
 use crate::effects::guard::{guard, guard_op};
+use crate::effects::network;
 use crate::effects::perform::millis;
 use crate::engine::Engine;
 use crate::error::OpError;
@@ -33,6 +35,8 @@ pub struct ToolReply {
     pub seq: u64,
     pub tool: ToolName,
     pub answer: Answer,
+    /// Connections that were refused during the call.
+    pub refused: Vec<RefusedContact>,
 }
 
 /// Calls a tool. The call runs until it is recorded, even if the caller goes away.
@@ -108,7 +112,7 @@ async fn read(
         let outcome = Outcome::CallFinished { call, duration_ms, answer: answer.clone(), files };
         let seq = session.commit_finished(command, outcome, actor).await?;
         staged.publish();
-        Ok(answered(ToolReply { call, seq, tool, answer }))
+        Ok(answered(ToolReply { call, seq, tool, answer, refused: Vec::new() }))
     });
     match called.await {
         Err(OpError::Rejected(rejection)) => Err(refuse(session, tool, rejection, actor).await),
@@ -130,8 +134,12 @@ pub(in crate::ops) async fn perform(
     actor: &Actor,
     cancelled: CancellationToken,
 ) -> Result<ToolReply, OpError> {
+    let network = session.network();
+    let mark = network.as_ref().map(|network| network.mark());
     let Called { call, tool, answer, mut done, duration_ms } =
         call_workspace(engine, session, intent.effect, intent.at, actor, cancelled).await?;
+    let refused = network.zip(mark).map(|(network, mark)| network.refused_since(mark)).unwrap_or_default();
+    network::tally(session, Window::Open).await;
     if let Some(workspace) = session.workspace().filter(|_| tool.changes_files()) {
         checkpoints::keep(session, &*workspace, &mut done).await;
     }
@@ -142,7 +150,7 @@ pub(in crate::ops) async fn perform(
     match session.record(outcome).await? {
         Some(seq) => {
             staged.publish();
-            Ok(answered(ToolReply { call, seq, tool, answer }))
+            Ok(answered(ToolReply { call, seq, tool, answer, refused }))
         }
         None => Err(not_active(session).await),
     }

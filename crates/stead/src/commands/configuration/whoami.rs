@@ -4,6 +4,7 @@ use serde::Serialize;
 use serde_json::json;
 use stead_api::token::{AccessAnswer, Whoami};
 
+use super::network::ExplainNetwork;
 use crate::client::Client;
 use crate::config::Resolved;
 use crate::context::Context;
@@ -71,11 +72,16 @@ pub(crate) enum ExplainCommand {
         #[arg(long)]
         session: Option<String>,
     },
+    /// Explain whether a session can reach a host, and which rule of each layer decides
+    Network(ExplainNetwork),
 }
 
 impl ExplainCommand {
     pub(crate) fn run(&self, context: &Context) -> Result<(), Failure> {
-        let Self::Access { permission, token, project, session } = self;
+        let (permission, token, project, session) = match self {
+            Self::Access { permission, token, project, session } => (permission, token, project, session),
+            Self::Network(command) => return command.run(context),
+        };
         let body = json!({"permission": permission, "token": token, "project": project, "session": session});
         let answer: AccessAnswer = context.client()?.post("/access:explain", &body)?;
         context.out.either(&answer, || {

@@ -66,6 +66,7 @@ pages! {
     providers: "docs/how-to/providers.md",
     agent_types: "docs/how-to/agent-types.md",
     content: "docs/how-to/content.md",
+    network: "docs/how-to/network.md",
     operations: "docs/how-to/operations.md",
     policies: "docs/how-to/policies.md",
     python: "docs/how-to/python.md",

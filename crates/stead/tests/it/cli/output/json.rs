@@ -95,6 +95,7 @@ fn every_command_answers_programs() {
         "token show",
         "whoami",
         "explain access sessions:create",
+        "network presets",
         "token ls",
         "eval '6 * 7'",
         "run --dir out -- true",
@@ -153,6 +154,23 @@ fn sessions(a: &mut Asked<'_>, session: &str) {
         a.ask(&format!("exec {verb} {with_box} {}", exec["id"].as_str().unwrap()));
     }
     a.ask(&format!("session close {with_box}"));
+    networks(a);
+}
+
+fn networks(a: &mut Asked<'_>) {
+    a.ask("platform set --data '{\"network\": {\"agent\": {\"allow\": [\"a.example\", \"b.example\"]}}}'");
+    let network = "{\"agent\": {\"allow\": [\"a.example\"]}}";
+    a.ask(&format!(
+        "agent-type create --data '{{\"id\": \"net\", \"workspace\": {{\"enabled\": true, \"provider\": \"native\", \"network\": {network}}}}}'"
+    ));
+    a.ask("plan -a net --network");
+    let explained = a.ask("explain network -a net a.example");
+    assert_eq!(explained["phases"][1]["allowed"], json!(true), "{explained}");
+    let session = a.id("session create -a net");
+    a.ask(&format!("network {session}"));
+    a.ask(&format!("network narrow {session} a.example"));
+    a.ask(&format!("network grant {session} b.example --for 1h"));
+    a.ask(&format!("session close {session}"));
 }
 
 fn declarations(a: &mut Asked<'_>) {

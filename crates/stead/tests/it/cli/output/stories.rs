@@ -304,6 +304,33 @@ fn this_program_and_its_server() {
 }
 
 #[test]
+fn networks() {
+    build_init();
+    let server = TestServer::start(BINARY);
+    let platform =
+        json!({"network": {"agent": {"allow": ["*.example.com", "other.example"]}, "deny": ["paste.example.com"]}});
+    server.client().put("/platform", platform).expect(200);
+    let network = json!({"agent": {"allow": ["api.example.com", "paste.example.com"]}});
+    server
+        .agent_type("n", json!({"enabled": true, "provider": "native", "require_workspace": true, "network": network}));
+    let session = server.session(json!({"agent_type": "n"}))["id"].as_str().unwrap().to_owned();
+    let mut story = Story::new(server.home());
+    story.tell("plan --agent-type n --network");
+    story.tell("explain network --agent-type n paste.example.com");
+    story.tell(&format!("explain network {session} api.example.com:22"));
+    story.tell("explain network api.example.com");
+    story.tell(&format!("network {session}"));
+    story.tell("network nonsense");
+    story.tell(&format!("network narrow {session} api.example.com"));
+    story.tell("network narrow nonsense api.example.com");
+    story.tell_briefly(&format!("network grant {session} other.example --for 1h"));
+    story.tell(&format!("network grant {session} elsewhere.example --for 1h"));
+    story.tell("network presets");
+    story.tell("network presets extra");
+    insta::assert_snapshot!(story.text);
+}
+
+#[test]
 fn boxes() {
     build_init();
     let server = TestServer::start(BINARY);

@@ -3,5 +3,6 @@
 mod declarations;
 mod demo;
 mod login;
+mod network_presets;
 mod offline;
 mod serve;

@@ -5,6 +5,7 @@ mod durability;
 mod hostile_clients;
 mod idempotency;
 mod lifecycle;
+mod network;
 mod pausing;
 mod policy;
 mod postgres;

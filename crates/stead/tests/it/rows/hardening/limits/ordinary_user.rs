@@ -22,14 +22,19 @@ pub(super) fn command(user: u32, program: &str) -> Command {
 }
 
 /// A server that runs as a user other than root.
-pub(super) struct OrdinaryServer {
-    pub(super) server: TestServer,
+pub(in crate::rows) struct OrdinaryServer {
+    pub(in crate::rows) server: TestServer,
     pub(super) user: u32,
     /// Keeps the programs alive, from which the server starts boxes.
-    _shelf: tempfile::TempDir,
+    pub(in crate::rows) shelf: tempfile::TempDir,
 }
 
 pub(super) fn server() -> OrdinaryServer {
+    server_with(ServerOptions::default())
+}
+
+/// The same with options.
+pub(in crate::rows) fn server_with(options: ServerOptions) -> OrdinaryServer {
     build_init();
     let user = FIRST_USER + std::process::id() % 1_000;
     let shelf = tempfile::tempdir().unwrap();
@@ -48,6 +53,6 @@ pub(super) fn server() -> OrdinaryServer {
     );
     std::fs::write(&start, text).unwrap();
     allow(&start);
-    let server = TestServer::start_with(start.to_str().unwrap(), ServerOptions::default());
-    OrdinaryServer { server, user, _shelf: shelf }
+    let server = TestServer::start_with(start.to_str().unwrap(), options);
+    OrdinaryServer { server, user, shelf }
 }

@@ -136,38 +136,63 @@ fn a_mount_that_only_the_copy_can_judge_is_audited_too() {
 fn a_network_that_cannot_be_enforced() {
     let server = server();
     let client = server.client();
-    client.put("/projects/p", json!({})).expect(200);
+    let network = json!({"setup": {"allow": ["a.example"]}});
+    client.put("/platform", json!({"network": network})).expect(200);
+    // A memory workspace has no box, so nothing carries its connections.
     server.agent_type("a", json!({"enabled": true, "provider": "memory"}));
-    let body = || json!({"agent_type": "a", "project": "p"});
+    let body = || json!({"agent_type": "a"});
+    assert_eq!(server.session(body())["status"], "active", "the platform alone asks for nothing");
+    let config = |network: &Value| json!({"enabled": true, "provider": "memory", "network": network});
+    client.put("/agent-types/a/workspace-config", config(&network)).expect(200);
+    let detail = refused(&server, body(), "network_not_available");
+    assert!(detail.starts_with("agent_type.network.setup.allow[0] "), "{detail}");
+    assert!(detail.contains("provider 'memory'"), "{detail}");
+}
+
+#[test]
+fn a_network_that_the_platform_does_not_allow() {
+    let server = server();
+    let client = server.client();
+    server.agent_type("a", json!({"enabled": true, "provider": "memory"}));
+    let config = |network: &Value| json!({"enabled": true, "provider": "memory", "network": network});
     for (network, field) in [
         (json!({"setup": {"mode": "full"}}), "setup.mode"),
         (json!({"agent": {"mode": "allow", "domains": ["a.example"]}}), "agent.domains"),
         (json!({"setup": {"allow": ["a.example"]}}), "setup.allow"),
-        (json!({"agent": {"presets": ["pypi"]}, "deny": ["b.example"]}), "agent.presets"),
+        (json!({"agent": {"presets": ["pip"]}, "deny": ["b.example"]}), "agent.presets"),
     ] {
-        let none = json!({"setup": {"mode": "none"}, "agent": {"allow": [], "presets": []}});
-        let config = |network: &Value| json!({"enabled": true, "provider": "memory", "network": network});
-        let named = |layer: &str, detail: String| {
-            assert!(detail.starts_with(&format!("{layer}.network.{field} ")), "{detail}");
-        };
-        client.put("/platform", json!({"network": network})).expect(200);
-        named("platform", refused(&server, body(), "network_not_available"));
-        client.put("/platform", json!({"network": none})).expect(200);
-
-        client.put("/projects/p", json!({"network": network})).expect(200);
-        named("project", refused(&server, body(), "network_not_available"));
-        client.put("/projects/p", json!({"network": none})).expect(200);
-
         client.put("/agent-types/a/workspace-config", config(&network)).expect(200);
-        named("agent_type", refused(&server, body(), "network_not_available"));
-        client.put("/agent-types/a/workspace-config", config(&none)).expect(200);
-
-        let task = json!({"agent_type": "a", "project": "p", "task": {"network": network}});
-        named("task", refused(&server, task, "network_not_available"));
-        // Control: if every layer asks for no network, the session starts.
-        let task = json!({"agent_type": "a", "project": "p", "task": {"network": none}});
-        assert_eq!(server.session(task)["status"], "active");
+        let detail = refused(&server, json!({"agent_type": "a"}), "network_not_available");
+        assert!(detail.starts_with(&format!("agent_type.network.{field} ")), "{detail}");
+        client.put("/agent-types/a/workspace-config", config(&json!({}))).expect(200);
+        let task = json!({"agent_type": "a", "task": {"network": network}});
+        let detail = refused(&server, task, "network_not_available");
+        assert!(detail.starts_with(&format!("task.network.{field} ")), "{detail}");
     }
+    // Control: without a request for access the session starts.
+    let none = json!({"setup": {"mode": "none"}, "agent": {"allow": [], "presets": []}});
+    client.put("/agent-types/a/workspace-config", config(&none)).expect(200);
+    assert_eq!(server.session(json!({"agent_type": "a", "task": {"network": none}}))["status"], "active");
+}
+
+#[test]
+fn network_rules_that_are_refused() {
+    let server = server();
+    let client = server.client();
+    client.put("/platform", json!({"network": {"agent": {"allow": ["a.example"]}}})).expect(200);
+    for (network, field, part) in [
+        (json!({"agent": {"mode": "full"}}), "agent.mode", "platform.network.full"),
+        (json!({"agent": {"presets": ["npm"]}}), "agent.presets[0]", "npm = ["),
+        (json!({"agent": {"allow": ["service:model"]}}), "agent.allow[0]", "no services"),
+    ] {
+        server.agent_type("a", json!({"enabled": true, "provider": "memory", "network": network}));
+        let detail = refused(&server, json!({"agent_type": "a"}), "network_refused");
+        assert!(detail.starts_with(&format!("agent_type.network.{field} ")) && detail.contains(part), "{detail}");
+        client.delete("/agent-types/a").expect(204);
+    }
+    let invalid = json!({"id": "b", "workspace": {"network": {"agent": {"allow": ["https://a.example"]}}}});
+    let problem = client.post("/agent-types", invalid).expect(400);
+    assert_eq!(problem["errors"][0]["field"], "workspace.network.agent.allow[0]", "{problem}");
 }
 
 #[test]

@@ -1,0 +1,256 @@
+//! One captured connection, from its judgement to its last byte.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use stead_core::network::{
+    Allowance, Contact, Destination, Refusal, RefusalCode, RuleProtocol, Treatment, Verdict, judge_address,
+};
+use tokio::io::AsyncReadExt;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use crate::client_hello::{self, Read};
+use crate::copy::{self, Cut, Followed, Meter};
+use crate::dial::Host;
+use crate::egress::{FromBox, Policy, Shared};
+use crate::http_requests::Requests;
+use crate::own_addresses;
+use crate::record::{Opened, Refused};
+
+/// Time for the first bytes that a rule demands.
+const FIRST_BYTES: Duration = Duration::from_secs(10);
+const IDLE: Duration = Duration::from_secs(15 * 60);
+const IDLE_HTTP: Duration = Duration::from_secs(2 * 60);
+/// Pause after a failure to accept, such as too many open files.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Accepts connections until it is aborted, which ends them too.
+pub(crate) async fn accept(from: Arc<FromBox>, listener: TcpListener) {
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => admit(&from, stream, &mut connections).await,
+                Err(error) => {
+                    tracing::debug!(%error, "cannot accept a connection of a box");
+                    tokio::time::sleep(PAUSE).await;
+                }
+            },
+            Some(_) = connections.join_next() => {}
+        }
+    }
+}
+
+/// Starts a connection if the limits allow one more.
+async fn admit(from: &Arc<FromBox>, stream: TcpStream, connections: &mut JoinSet<()>) {
+    let Ok(SocketAddr::V4(wanted)) = stream.local_addr() else { return };
+    let (shared, contact) = (&from.shared, from.contact(wanted));
+    let permit = shared.slots.clone().try_acquire_owned().ok().filter(|_| shared.starts.try_take());
+    let Some(permit) = permit else {
+        reset(&stream);
+        drop(stream);
+        return shared.refused(refusal_of(shared.policy().phase, &contact, RefusalCode::TooManyConnections)).await;
+    };
+    let shared = shared.clone();
+    connections.spawn(async move {
+        let _permit = permit;
+        let server = shared.server.clone();
+        let Ok(_slot) = server.slots.try_acquire() else {
+            reset(&stream);
+            return shared.refused(refusal_of(shared.policy().phase, &contact, RefusalCode::TooManyConnections)).await;
+        };
+        carry(&shared, stream, contact).await;
+    });
+}
+
+fn refusal_of(phase: stead_core::network::Phase, contact: &Contact, code: RefusalCode) -> Refused {
+    Refused::new(phase, contact.destination.to_string(), contact.port, code)
+}
+
+/// Makes closing a connection visible as a reset.
+fn reset(stream: &TcpStream) {
+    let _ = stream.set_zero_linger();
+}
+
+/// An allowed connection whose first bytes are as its rule demands.
+struct Ready {
+    /// Bytes of the box to send first.
+    first: Vec<u8>,
+    followed: Followed,
+}
+
+async fn carry(shared: &Arc<Shared>, mut stream: TcpStream, contact: Contact) {
+    let policy = shared.policy();
+    let allowance = match judged(&policy, &contact) {
+        Ok(allowance) => allowance,
+        Err(refusal) => {
+            reset(&stream);
+            drop(stream);
+            let (host, port) = (contact.destination.to_string(), contact.port);
+            return shared.refused(Refused { phase: policy.phase, host, port, refusal }).await;
+        }
+    };
+    let refused = |code| refusal_of(policy.phase, &contact, code);
+    let ready = match timeout(FIRST_BYTES, first_bytes(&mut stream, &contact, &allowance)).await {
+        Ok(Ok(ready)) => ready,
+        // The program went away, or another program only tried whether the port is open.
+        Ok(Err(Cut::Lost)) => return,
+        Ok(Err(Cut::Refused(code))) => {
+            reset(&stream);
+            return shared.refused(refused(code)).await;
+        }
+        Err(_) => {
+            reset(&stream);
+            return shared.refused(refused(RefusalCode::TooSlow)).await;
+        }
+    };
+    // The policy may have changed while the program was sending.
+    let now = shared.policy();
+    let opened = match judged(&now, &contact) {
+        Ok(again) if is_alike(&again, &allowance) => open(shared, &now, &contact, again, stream, ready).await,
+        _ => {
+            reset(&stream);
+            Err(Cut::Refused(RefusalCode::PhaseEnded))
+        }
+    };
+    if let Err(Cut::Refused(code)) = opened {
+        shared.refused(refused(code)).await;
+    }
+}
+
+fn judged(policy: &Policy, contact: &Contact) -> Result<Allowance, Refusal> {
+    let allowance = match policy.judge(contact) {
+        Verdict::Allowed(allowance) => allowance,
+        Verdict::Refused(refusal) => return Err(refusal),
+    };
+    if let Destination::Address(address) = contact.destination {
+        let judged = judge_address(address, allowance.addresses, &own_addresses::read());
+        judged.map_err(|code| Refusal { code, layer: None, rule: None, draft: None })?;
+    }
+    Ok(allowance)
+}
+
+/// Reads what the rule demands, before anything is sent outside.
+async fn first_bytes(stream: &mut TcpStream, contact: &Contact, allowance: &Allowance) -> Result<Ready, Cut> {
+    if allowance.treatment != Treatment::Passed {
+        return Ok(Ready { first: Vec::new(), followed: Followed::Nothing });
+    }
+    match allowance.protocol {
+        RuleProtocol::Tcp => Ok(Ready { first: Vec::new(), followed: Followed::Nothing }),
+        RuleProtocol::Tls => hello(stream, contact).await,
+        RuleProtocol::Http => {
+            let mut requests = Requests::new(&contact.destination, contact.port);
+            let mut first = Vec::new();
+            while first.is_empty() {
+                let bytes = some_bytes(stream).await?;
+                first = requests.take(&bytes).map_err(Cut::Refused)?;
+            }
+            Ok(Ready { first, followed: Followed::Requests(Box::new(requests)) })
+        }
+    }
+}
+
+async fn hello(stream: &mut TcpStream, contact: &Contact) -> Result<Ready, Cut> {
+    let mut first = Vec::new();
+    loop {
+        first.extend(some_bytes(stream).await?);
+        match (client_hello::read(&first), &contact.destination) {
+            (Read::More, _) => {}
+            (Read::Hello { name, bytes }, Destination::Name(wanted)) if name == *wanted => {
+                // What comes after the hello is followed like everything later.
+                let mut records = crate::second_hello::FurtherRecords::new(name.clone());
+                let rest = first.split_off(bytes);
+                first.extend(records.take(&rest).map_err(Cut::Refused)?);
+                return Ok(Ready { first, followed: Followed::Handshake(records) });
+            }
+            // An address has no name that a handshake could have.
+            (Read::Hello { .. } | Read::Refused(RefusalCode::NoServerName), Destination::Address(_)) => {
+                return Ok(Ready { first, followed: Followed::Nothing });
+            }
+            (Read::Hello { .. }, _) => return Err(Cut::Refused(RefusalCode::NameMismatch)),
+            (Read::Refused(code), _) => return Err(Cut::Refused(code)),
+        }
+    }
+}
+
+async fn some_bytes(stream: &mut TcpStream) -> Result<Vec<u8>, Cut> {
+    let mut bytes = Vec::with_capacity(4 << 10);
+    match stream.read_buf(&mut bytes).await? {
+        0 => Err(Cut::Lost),
+        _ => Ok(bytes),
+    }
+}
+
+/// Records the contact, connects and copies. The box's side is reset if that fails.
+async fn open(
+    shared: &Arc<Shared>,
+    policy: &Arc<Policy>,
+    contact: &Contact,
+    allowance: Allowance,
+    stream: TcpStream,
+    ready: Ready,
+) -> Result<(), Cut> {
+    // Every way out of here before the copying is a failure.
+    reset(&stream);
+    let host = match (&contact.destination, allowance.treatment) {
+        (Destination::Name(name), Treatment::Passed) => Host::Name(name.clone()),
+        (Destination::Address(address), Treatment::Passed) => Host::Address(*address),
+        // Functions that read requests are called here. There are none yet, and nothing is sent.
+        (_, Treatment::Service | Treatment::Inspected) | (Destination::Service(_), Treatment::Passed) => {
+            return Err(Cut::Refused(RefusalCode::RequestNotAllowed));
+        }
+    };
+    let opened = Opened {
+        phase: policy.phase,
+        contact: contact.clone(),
+        protocol: allowance.protocol,
+        how: allowance.treatment,
+        rules: allowance.rules.clone(),
+    };
+    if let Err(error) = shared.opened(opened).await {
+        tracing::warn!(%error, "a connection of a box is refused");
+        return Err(Cut::Refused(RefusalCode::Unreachable));
+    }
+    let outside =
+        shared.server.outside.connect(&host, contact.port, allowance.addresses).await.map_err(Cut::Refused)?;
+    let counters = shared.tallies.of(policy.phase, &contact.destination.to_string(), contact.port);
+    counters.connections.fetch_add(1, Relaxed);
+    let meter = Meter::new(&shared.budget, &counters);
+    let idle = if allowance.protocol == RuleProtocol::Http { IDLE_HTTP } else { IDLE };
+    unreset(&stream)?;
+    tokio::select! {
+        // First, so that no byte leaves after a change of the policy.
+        biased;
+        () = no_longer_allowed(shared, policy, contact, &allowance) => Err(Cut::Refused(RefusalCode::PhaseEnded)),
+        copied = copy::both(stream, outside, ready.first, ready.followed, &meter, idle) => copied,
+    }
+}
+
+/// Undoes [`reset`].
+fn unreset(stream: &TcpStream) -> io::Result<()> {
+    let _ = stream.set_nodelay(true);
+    #[expect(deprecated, reason = "no linger time is set, so no thread blocks")]
+    stream.set_linger(None)
+}
+
+/// Returns true if both treat a connection in the same way.
+fn is_alike(one: &Allowance, other: &Allowance) -> bool {
+    (one.protocol, one.treatment, one.addresses) == (other.protocol, other.treatment, other.addresses)
+}
+
+/// Returns when the policy no longer allows a connection in the way it was opened.
+async fn no_longer_allowed(shared: &Shared, policy: &Arc<Policy>, contact: &Contact, allowance: &Allowance) {
+    let mut known = policy.clone();
+    loop {
+        shared.policy_changed(&known).await;
+        known = shared.policy();
+        if !judged(&known, contact).is_ok_and(|now| is_alike(&now, allowance)) {
+            return;
+        }
+    }
+}
