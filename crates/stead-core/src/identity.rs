@@ -5,6 +5,7 @@
 
 mod access;
 mod actor;
+mod audit_kind;
 mod permission;
 mod role;
 mod tenant;
@@ -12,6 +13,7 @@ mod token;
 
 pub use access::{Access, Location, Principal, decide_access, may_grant};
 pub use actor::Actor;
+pub use audit_kind::AuditKind;
 pub use permission::Permission;
 pub use role::{Role, RoleName, Roles};
 pub use tenant::Tenant;

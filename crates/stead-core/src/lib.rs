@@ -4,7 +4,6 @@
 //! Time, ids and the actor are arguments. Start with [`command`] (all requests), [`event`] (the
 //! journal format), [`mod@decide`] (the rules) and [`session`] (`apply`: the fold of the journal).
 
-pub mod audit_kind;
 pub mod canonical;
 pub mod command;
 pub mod config;
@@ -25,14 +24,13 @@ pub mod session;
 pub mod spec;
 pub mod time;
 
-pub use audit_kind::AuditKind;
 pub use command::{Command, Effect, Outcome, Step};
 pub use config::{admission, capability, env, image, quantity, quota, registry, request, tool, usage};
 pub use content_hash::ContentHash;
 pub use decide::{conclude, conclude_with_next, decide, decide_and_conclude, decide_with_next, may_use_exec, next};
 pub use event::{Event, Recorded};
 pub use id::{CallId, ExecId, Name, RunId, SessionId, SnapshotId, TokenId, WorkspaceId};
-pub use identity::Actor;
+pub use identity::{Actor, AuditKind};
 pub use rejection::Rejection;
 pub use repository::{git_push, remote, resolved_commit};
 pub use resource::Resource;

@@ -32,7 +32,7 @@ use crate::digest::KeptDigest;
 use crate::event::{CloseReason, Event, Failure, FileEffect, FileOperation, Recorded, StepReport};
 use crate::exec::{End, Execs};
 use crate::identity::Actor;
-use crate::network::{Changes, NetworkUse, usage};
+use crate::network::{Changes, NetworkUse};
 use crate::parse::words;
 use crate::pause::PauseMode;
 use crate::resolved_commit::ResolvedCommit;
@@ -350,8 +350,7 @@ pub fn fold(state: &mut State, recorded: &Recorded) {
         session.was_active(recorded.at);
         return;
     }
-    let network = |session: &mut Session| usage::fold(&mut session.network_use, &recorded.event);
-    if pause::fold(session, recorded) || snapshot_hashes::fold(session, recorded) || network(session) {
+    if pause::fold(session, recorded) || snapshot_hashes::fold(session, recorded) {
         return;
     }
     match &recorded.event {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::event::{Event, Recorded};
+use crate::network::usage;
 use crate::parse::words;
 use crate::session::{Session, Status, WorkspaceStatus};
 
@@ -16,9 +17,12 @@ words!(
     }
 );
 
-/// Folds an event of a pause, an update or a change of the network policy. Returns false for any
+/// Folds an event of a pause, an update, or a change or use of the network. Returns false for any
 /// other event.
 pub(super) fn fold(session: &mut Session, recorded: &Recorded) -> bool {
+    if usage::fold(&mut session.network_use, &recorded.event) {
+        return true;
+    }
     match &recorded.event {
         Event::SessionUpdated { expires_at, metadata, .. } => {
             if let Some(at) = expires_at {
