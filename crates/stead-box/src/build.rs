@@ -42,5 +42,5 @@ pub(crate) use lockdown::close_child;
 pub use masks::HIDDEN as HIDDEN_OF_PROC;
 pub use reserve::Reserve;
 pub use shown_resources::{processors, texts as shown_texts};
-pub use tree_hash::{HashReport, hash_tree};
+pub use tree_hash::{DiffOrder, DiffReport, HashReport, diff_trees, hash_tree};
 pub(crate) use volume::mounted as mount_volume;

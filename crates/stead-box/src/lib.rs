@@ -27,7 +27,7 @@ pub use cgroup::{Held, enforceable};
 pub use error::{BoxError, Primitive, Refused};
 pub use host::{
     Check, Connection, Finished, Followed, Gate, Guest, InputEnd, RunningBox, Spare, Switchboard, UidRanges,
-    bind_limits, can_freeze, connect, disown, doctor, end_all, end_container, freeze, hash_layers, launch,
+    bind_limits, can_freeze, connect, diff_layers, disown, doctor, end_all, end_container, freeze, hash_layers, launch,
     mount_container_files, mount_volume, remove, remove_spares, restart, resume, stop, thaw, unmount_container_files,
     unmount_volume,
 };

@@ -19,6 +19,7 @@ mod listener;
 mod mcp;
 mod metrics;
 mod openapi;
+mod page;
 mod problem;
 mod quota;
 mod request_log;

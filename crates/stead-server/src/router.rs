@@ -18,7 +18,7 @@ use crate::routes::{
     agent_types, audit, blobs, content, health, images, platform, pool, projects, providers, quotas, tokens, tools,
     usage,
 };
-use crate::{auth, host, mcp, openapi, problem, quota, request_log};
+use crate::{auth, host, mcp, openapi, page, problem, quota, request_log};
 
 /// Returns every route, in the order of the API document.
 pub(crate) fn table() -> OpenApiRouter<App> {
@@ -28,7 +28,7 @@ pub(crate) fn table() -> OpenApiRouter<App> {
         .routes(routes!(health::readyz))
         .routes(routes!(health::metrics))
         .routes(routes!(health::openapi))
-        .routes(routes!(health::page))
+        .routes(routes!(page::index))
 }
 
 fn api() -> OpenApiRouter<App> {
@@ -46,6 +46,7 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(tokens::show, tokens::revoke))
         .routes(routes!(tokens::rotate))
         .routes(routes!(tokens::explain))
+        .routes(routes!(tokens::sign_in_link))
         .routes(routes!(tools::list))
         .routes(routes!(providers::list))
         .routes(routes!(pool::list))
@@ -114,6 +115,7 @@ pub(crate) fn router(app: App) -> Router {
     let (router, _) = table().split_for_parts();
     router
         .merge(mcp::router(&app))
+        .merge(page::router())
         .layer(from_fn_with_state(app.clone(), quota::admit))
         .layer(from_fn_with_state(app.clone(), auth::authenticate))
         .layer(from_fn_with_state(app.clone(), host::check))

@@ -67,6 +67,7 @@ pages! {
     agent_types: "docs/how-to/agent-types.md",
     content: "docs/how-to/content.md",
     operations: "docs/how-to/operations.md",
+    web_page: "docs/how-to/page.md",
     policies: "docs/how-to/policies.md",
     quotas: "docs/how-to/quotas.md",
     security: "docs/how-to/security.md",
