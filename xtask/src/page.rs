@@ -79,9 +79,10 @@ fn copy_tree(from: &Path, to: &Path) -> Result<()> {
     for entry in std::fs::read_dir(from)? {
         let entry = entry?;
         let (path, target) = (entry.path(), to.join(entry.file_name()));
-        match entry.file_type()?.is_dir() {
-            true => copy_tree(&path, &target)?,
-            false => drop(std::fs::copy(&path, &target)?),
+        if entry.file_type()?.is_dir() {
+            copy_tree(&path, &target)?;
+        } else {
+            std::fs::copy(&path, &target)?;
         }
     }
     Ok(())
