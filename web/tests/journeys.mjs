@@ -26,9 +26,9 @@ export async function createAndWatch(browser) {
   assert.ok(!page.url().includes("sign-in"), "the code must not stay in the address");
   await page.getByRole("button", { name: "New session" }).click();
   const dialog = page.getByRole("dialog", { name: "New session" });
-  await dialog.getByLabel("Agent type").selectOption("page-box");
-  await dialog.getByLabel("Task").fill("Count the words of a file");
-  await dialog.getByLabel("Metadata").fill("ticket=PAGE-1");
+  await dialog.locator("select").selectOption("page-box");
+  await dialog.locator("textarea").first().fill("Count the words of a file");
+  await dialog.locator("textarea").last().fill("ticket=PAGE-1");
   await dialog.getByRole("button", { name: "Preview" }).click();
   await dialog.getByText("decided by the role").waitFor();
   await browser.checkAccessibility(page, "new session");
@@ -103,7 +103,9 @@ export async function findFailureAndFork(browser) {
   await visit(page, `/sessions/${session.id}/timeline`);
   await page.getByRole("heading", { name: "Forks" }).waitFor();
   await page.getByRole("link", { name: "Compare them" }).click();
-  await page.locator(".columns .panel").nth(1).getByText("parser.py").first().waitFor();
+  await page.locator(".columns .panel").first().getByText("parser.py").first().waitFor();
+  // The fork begins with the files from before the call, so it has no changes of its own.
+  await page.locator(".columns .panel").nth(1).getByText("0 files changed").waitFor();
   await browser.checkAccessibility(page, "compare");
   await browser.picture(page, "2-compare", true);
   return session.id;
