@@ -1,6 +1,7 @@
-//! `cargo xtask page`: builds the web page from `web/` into the bundle that the server includes. The
-//! bundle is committed, so that `cargo build` needs neither Node nor the network. The `page` step of
-//! the tests compares it with a fresh build and uses the page in a real browser.
+//! `cargo xtask page`: builds the web page from `web/` into the bundle that the server includes.
+//!
+//! The bundle is committed, so that `cargo build` needs neither Node nor the network. The `page`
+//! step of the tests compares it with a fresh build and uses the page in a real browser.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,7 +13,7 @@ use crate::process::{cache, command, root, run_within, target};
 use crate::server::Server;
 
 const PACKAGES: Packages = Packages { folder: "page", source: "web" };
-const BUNDLE: &str = "crates/stead-server/src/page/bundle.tar";
+const BUNDLE: &str = "crates/stead-server/src/routes/page/bundle.tar";
 const DOCUMENT: &str = "docs/api/openapi.json";
 /// Parts of `web/` that the build reads.
 const SOURCES: &[&str] = &["build.mjs", "index.html", "tsconfig.json", "vite.config.ts", "src", "tests"];

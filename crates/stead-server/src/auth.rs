@@ -1,6 +1,7 @@
 //! Authentication and authorization.
 //!
-//! All routes require a token, except those in [`OPEN`] and the parts of the web page. [`table::ROUTES`] has the permission and
+//! All routes require a token, except those in [`OPEN`] and the parts of the web page.
+//! [`table::ROUTES`] has the permission and
 //! the place of every route, and [`decide_access`] decides. What a caller may not know of looks as
 //! if it did not exist, with the same number of queries.
 
@@ -27,8 +28,8 @@ use crate::app::App;
 use crate::extract::query::{Parameters, Query, ReadQuery};
 use crate::listener::connection::Clocks;
 use crate::listener::connections::Standing;
-use crate::page;
 use crate::problem::{Code, Problem};
+use crate::routes::page;
 use lifetime::Lifetime;
 use page_session::Subject;
 use table::{Row, Scope};

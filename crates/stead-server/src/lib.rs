@@ -19,7 +19,6 @@ mod listener;
 mod mcp;
 mod metrics;
 mod openapi;
-mod page;
 mod problem;
 mod quota;
 mod request_log;

@@ -15,10 +15,10 @@ use crate::routes::sessions::{
     self, clones, diff, digests, events, execs, files, lifecycle, prompts, rewind, runs, snapshots,
 };
 use crate::routes::{
-    agent_types, audit, blobs, content, health, images, platform, pool, projects, providers, quotas, tokens, tools,
-    usage,
+    agent_types, audit, blobs, content, health, images, page, platform, pool, projects, providers, quotas, tokens,
+    tools, usage,
 };
-use crate::{auth, host, mcp, openapi, page, problem, quota, request_log};
+use crate::{auth, host, mcp, openapi, problem, quota, request_log};
 
 /// Returns every route, in the order of the API document.
 pub(crate) fn table() -> OpenApiRouter<App> {

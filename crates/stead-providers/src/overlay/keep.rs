@@ -108,9 +108,9 @@ impl OverlayBox {
         let mut spec = directories.spec(&self.order, &read, store, Vec::new()).map_err(into_box_error)?;
         // The volume of this workspace is read like any other.
         spec.volume_directory = PathBuf::new();
-        let patch = copies
-            .of(self.id())
-            .unless_removed(|removal| stead_box::diff_layers(self.boxes.init(), spec, options, &|| removal.is_requested()))?;
+        let patch = copies.of(self.id()).unless_removed(|removal| {
+            stead_box::diff_layers(self.boxes.init(), spec, options, &|| removal.is_requested())
+        })?;
         // A snapshot that was forgotten meanwhile may have lost files while they were read.
         let kept = self.lineage().map_err(into_box_error)?.snapshots.get(&snapshot.to_string()) == Some(&layers);
         if kept { Ok(patch) } else { Err(unavailable("the files at this event are no longer kept")) }

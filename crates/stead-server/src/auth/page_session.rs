@@ -51,7 +51,7 @@ impl Subject {
         }
     }
 
-    /// The hash of a token's text, so that a cookie ends when the token of this name is another one.
+    /// The hash of a token's text, so that a cookie ends when its name belongs to another token.
     fn secret(&self) -> String {
         match self {
             Self::Configured { hash, .. } => hex(hash),

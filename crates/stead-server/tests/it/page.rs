@@ -1,5 +1,5 @@
-//! The sign-in of the web page: links that work once, a cookie that acts as its token, and no use of
-//! the cookie by other pages.
+//! The sign-in of the web page: links that work once, a cookie that acts as its token, and no use
+//! of the cookie by other pages.
 
 use std::time::Duration;
 
@@ -61,7 +61,8 @@ async fn a_link_signs_in_once_and_as_its_token() {
     let who = whoami(&server, &cookie).await.json();
     assert_eq!((&who["role"], &who["actor"]), (&json!("viewer"), &json!("user:page-viewer")));
     assert!(who["expires_at"].is_string(), "{who}");
-    let refused = server.ask("POST", "/api/v1/agent-types").token(None).header("Cookie", &cookie).header(PAGE.0, PAGE.1);
+    let refused =
+        server.ask("POST", "/api/v1/agent-types").token(None).header("Cookie", &cookie).header(PAGE.0, PAGE.1);
     assert_eq!(refused.json(json!({"id": "x"})).send().await.status, 403, "a page has the role of its token");
 }
 
@@ -133,7 +134,8 @@ async fn a_cookie_ends_with_a_sign_out_and_with_its_token() {
     let cookie = cookie(&server, &token).await;
     let path = format!("/api/v1/sessions/{}/events?after=1", session["id"].as_str().unwrap());
     let mut stream = crate::client::Connection::open(server.address).await;
-    let head = format!("GET {path} HTTP/1.1\r\nHost: {}\r\nCookie: {cookie}\r\nX-Stead-Page: 1\r\n\r\n", server.address);
+    let head =
+        format!("GET {path} HTTP/1.1\r\nHost: {}\r\nCookie: {cookie}\r\nX-Stead-Page: 1\r\n\r\n", server.address);
     stream.send(head.as_bytes()).await;
     assert_eq!(stream.head().await.unwrap().status, 200);
     assert_eq!(server.ask("DELETE", &format!("/api/v1/tokens/{id}")).send().await.status, 204);

@@ -40,10 +40,7 @@ pub(crate) fn is_part(path: &str) -> bool {
 
 /// Returns the routes that only the page uses. The API document does not describe them.
 pub(crate) fn router() -> Router<App> {
-    Router::new()
-        .route("/assets/{file}", get(asset))
-        .route(SIGN_IN, post(sign_in))
-        .route(SIGN_OUT, post(sign_out))
+    Router::new().route("/assets/{file}", get(asset)).route(SIGN_IN, post(sign_in)).route(SIGN_OUT, post(sign_out))
 }
 
 /// Show the web page.
