@@ -17,7 +17,7 @@ export async function everyScreen(browser, session) {
     ["/operations/providers", "native"],
     ["/operations/storage", "Images"],
     ["/operations/content", "Content"],
-    ["/operations/audit", "session created"],
+    ["/operations/audit", "Audit log"],
     ["/operations/tokens", "Tokens"],
     ["/operations/metrics", "Sessions by status"],
     ["/compare", "Nothing to compare"],
@@ -105,7 +105,7 @@ export async function hostileText(browser) {
   await page.locator(".columns .diff").waitFor();
   await check("compare");
   await visit(page, "/operations/audit");
-  await page.getByText("refusal").first().waitFor();
+  await page.getByRole("cell", { name: "refusal" }).first().waitFor();
   await check("audit");
   // A file of a box is never a page of this origin.
   const file = await page.evaluate(async (path) => {

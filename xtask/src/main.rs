@@ -16,6 +16,7 @@ mod openapi;
 mod page;
 mod prerequisites;
 mod process;
+mod sdk_python;
 mod server;
 mod steps;
 mod test;

@@ -69,6 +69,7 @@ pages! {
     operations: "docs/how-to/operations.md",
     web_page: "docs/how-to/page.md",
     policies: "docs/how-to/policies.md",
+    python: "docs/how-to/python.md",
     quotas: "docs/how-to/quotas.md",
     security: "docs/how-to/security.md",
     sessions: "docs/how-to/sessions.md",
