@@ -13,6 +13,7 @@ mod fuzz;
 mod hostile_load;
 mod nightly;
 mod openapi;
+mod page;
 mod prerequisites;
 mod process;
 mod sdk_python;
@@ -43,6 +44,7 @@ const CHORES: &[Chore] = &[
         run: prerequisites::eval_worker::run,
     },
     Chore { name: "openapi", about: "rewrite docs/api/openapi.json and reference.md from the code", run: openapi::run },
+    Chore { name: "page", about: "build the web page into the file that the server includes", run: page::run },
     Chore { name: "crash", about: "kill -9 the server under load [--kills N] [--seed S]", run: crash::run },
     Chore {
         name: "hostile-load",

@@ -43,6 +43,10 @@ pub struct Session {
     pub project: Option<Name>,
     /// Caller that created the session, such as `admin:admin` or `user:alice@web`.
     pub owner: String,
+    /// Session that this one is a clone of. Absent if it is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = schema::SessionId, required = false)]
+    pub cloned_from: Option<SessionId>,
     /// `provisioning`, `active`, `paused`, `closing`, `closed` or `failed`.
     #[schema(value_type = schema::SessionStatus)]
     pub status: Status,
@@ -150,6 +154,7 @@ impl Session {
             agent_type: spec.agent_type.clone(),
             project: spec.project.clone(),
             owner: session.owner.as_ref().map(ToString::to_string).unwrap_or_default(),
+            cloned_from: spec.cloned_from(),
             status: session.status,
             degraded: session.degraded,
             warnings: session.warnings.iter().cloned().map(Notice::from).collect(),

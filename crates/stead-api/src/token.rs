@@ -75,6 +75,17 @@ pub struct NewToken {
     pub token: String,
 }
 
+/// A link that signs a browser in once, as the caller.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct SignInLink {
+    /// Path and fragment of the link: append it to the server's address. A browser does not send
+    /// the fragment, so no log has the code.
+    pub path: String,
+    /// Time after which the link no longer works.
+    #[schema(value_type = schema::Timestamp)]
+    pub expires_at: Timestamp,
+}
+
 /// The caller of a request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Whoami {

@@ -46,5 +46,5 @@ pub(crate) use network::furnish_namespace;
 pub use network::{BOX_ADDRESS, CAPTURE, NetworkSockets, RESOLVER};
 pub use reserve::Reserve;
 pub use shown_resources::{processors, texts as shown_texts};
-pub use tree_hash::{HashReport, hash_tree};
+pub use tree_hash::{DiffOrder, DiffReport, HashReport, diff_trees, hash_tree};
 pub(crate) use volume::mounted as mount_volume;

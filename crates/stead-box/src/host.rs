@@ -35,5 +35,5 @@ pub(crate) use remove::end_recorded;
 pub use remove::remove;
 pub use spare::{Spare, remove_spares};
 pub(crate) use sweep::remove_tree_at;
-pub use tree_hash::hash_layers;
+pub use tree_hash::{diff_layers, hash_layers};
 pub use uids::UidRanges;

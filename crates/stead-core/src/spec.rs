@@ -55,6 +55,16 @@ pub struct SessionSpec {
 }
 
 impl SessionSpec {
+    /// Returns the session that this one is a clone of.
+    pub fn cloned_from(&self) -> Option<SessionId> {
+        let workspace = self.workspace.as_ref()?;
+        let copied = workspace.plan.actions.iter().find_map(|action| match action {
+            Action::RestoreSnapshot { session, .. } => Some(*session),
+            _ => None,
+        });
+        workspace.shared_with.or(copied)
+    }
+
     /// Returns the spec for an agent: without the values of environment variables. A command in the
     /// box sees them, but an agent without such tools must not.
     pub fn for_agent(&self) -> Self {

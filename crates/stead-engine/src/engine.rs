@@ -298,6 +298,16 @@ impl Engine {
         self.0.tokens.authenticate(token)
     }
 
+    /// Returns the holder of a token that was created at run time, by the hash of its secret.
+    pub fn authenticate_hash(&self, secret_hash: &str) -> Option<Authenticated> {
+        self.0.tokens.authenticate_hash(secret_hash)
+    }
+
+    /// Returns a proof that this server signed a session of the web page.
+    pub fn page_proof(&self, signed: &str) -> blake3::Hash {
+        self.0.token_key.page_proof(signed)
+    }
+
     /// The wall clock of the engine.
     pub fn now(&self) -> Timestamp {
         clock::now()

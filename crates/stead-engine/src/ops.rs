@@ -29,7 +29,7 @@ pub use files::blob::{open_blob, put_blob};
 pub use files::export_tar::{TarStream, export_tar};
 pub use files::operate_files::{Operated, operate_files};
 pub use files::put_file::{PutFile, PutTarget, put_file, unpack_archive};
-pub use files::read_files::{DiffScope, Opened, diff, open_path, open_path_within};
+pub use files::read_files::{DiffScope, DiffTime, Opened, diff, open_path, open_path_within};
 pub use files::rewind::{CheckpointView, checkpoints, rewind};
 pub use files::snapshot::{create_snapshot, restore_snapshot, snapshots};
 pub use journal::audit::{AuditLines, audit, export_audit};

@@ -33,6 +33,11 @@ impl TokenKey {
         blake3::keyed_hash(&self.0, format!("{session} {}", expires_at.millis()).as_bytes())
     }
 
+    /// Returns the proof of a session of the web page. No other proof of this key has its prefix.
+    pub(crate) fn page_proof(&self, signed: &str) -> blake3::Hash {
+        blake3::keyed_hash(&self.0, format!("page {signed}").as_bytes())
+    }
+
     pub(crate) fn token(&self, claims: SessionTokenClaims) -> String {
         let id = claims.session.to_string();
         let digits = id.strip_prefix(SessionId::PREFIX).unwrap_or(&id);

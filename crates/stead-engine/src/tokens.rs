@@ -108,15 +108,20 @@ impl Tokens {
     /// Returns the holder of a token's text. `None` if there is no such token, or if it has ended.
     pub(crate) fn authenticate(&self, text: &str) -> Option<Authenticated> {
         let digits = PREFIXES.iter().find_map(|prefix| text.strip_prefix(prefix))?;
-        let (table, secret_hash) = (self.read(), hash(digits));
-        let (secret, issued, until) = table.valid(&secret_hash)?;
+        self.authenticate_hash(&hash(digits))
+    }
+
+    /// Like [`Tokens::authenticate`], by the hash of the secret.
+    pub(crate) fn authenticate_hash(&self, secret_hash: &str) -> Option<Authenticated> {
+        let table = self.read();
+        let (secret, issued, until) = table.valid(secret_hash)?;
         let role = table.roles.permissions(&issued.token.role)?;
         issued.last_used.fetch_max(clock::now().millis(), Relaxed);
         Some(Authenticated {
             principal: Arc::new(Principal::of(&issued.token, role)),
             token: issued.token.id,
             until,
-            secret_hash,
+            secret_hash: secret_hash.to_owned(),
             revoked: secret.revoked.clone(),
         })
     }

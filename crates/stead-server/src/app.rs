@@ -6,6 +6,7 @@ use stead_engine::Engine;
 use tokio::sync::watch;
 
 use crate::auth::denials::Denials;
+use crate::auth::page_session::PageSessions;
 use crate::config::ServerConfig;
 use crate::idempotency_keys::KeysInProgress;
 use crate::metrics::Metrics;
@@ -18,6 +19,7 @@ pub(crate) struct App {
     pub(crate) config: Arc<ServerConfig>,
     pub(crate) idempotency_keys: KeysInProgress,
     pub(crate) denials: Denials,
+    pub(crate) page_sessions: PageSessions,
     pub(crate) metrics: Metrics,
     pub(crate) quotas: Quotas,
     pub(crate) rates: Rates,

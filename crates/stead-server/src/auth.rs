@@ -1,11 +1,13 @@
 //! Authentication and authorization.
 //!
-//! All routes require a token, except those in [`OPEN`]. [`table::ROUTES`] has the permission and
+//! All routes require a token, except those in [`OPEN`] and the parts of the web page.
+//! [`table::ROUTES`] has the permission and
 //! the place of every route, and [`decide_access`] decides. What a caller may not know of looks as
 //! if it did not exist, with the same number of queries.
 
 pub(crate) mod denials;
 pub(crate) mod lifetime;
+pub(crate) mod page_session;
 pub(crate) mod table;
 mod tenancy;
 
@@ -27,12 +29,19 @@ use crate::extract::query::{Parameters, Query, ReadQuery};
 use crate::listener::connection::Clocks;
 use crate::listener::connections::Standing;
 use crate::problem::{Code, Problem};
+use crate::routes::page;
 use lifetime::Lifetime;
+use page_session::Subject;
 use table::{Row, Scope};
 pub(crate) use tenancy::{InProject, Tenancy};
 
 /// Paths that require no token.
 pub(crate) const OPEN: &[&str] = &["/", "/healthz", "/readyz", "/openapi.json"];
+
+/// Returns true for the paths in [`OPEN`] and for the parts of the web page.
+fn is_open(path: &str) -> bool {
+    OPEN.contains(&path) || page::is_part(path)
+}
 
 /// The authenticated caller, for handlers and for the log.
 #[derive(Debug, Clone)]
@@ -56,6 +65,16 @@ pub(crate) struct Identity {
     /// The token, if it was created at run time.
     pub(crate) token: Option<TokenId>,
     pub(crate) lifetime: Lifetime,
+    pub(crate) source: Source,
+}
+
+/// The way in which a request shows its token.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// The `Authorization` header. `subject` is `None` for the token of a session.
+    Bearer { subject: Option<Subject> },
+    /// The cookie of the web page.
+    Page,
 }
 
 impl<S: Sync> FromRequestParts<S> for Identity {
@@ -68,7 +87,7 @@ impl<S: Sync> FromRequestParts<S> for Identity {
 
 /// Middleware that adds the [`Caller`] to the request, or responds with an error.
 pub(crate) async fn authenticate(State(app): State<App>, request: Request, next: Next) -> Response {
-    if OPEN.contains(&request.uri().path()) {
+    if is_open(request.uri().path()) {
         return next.run(request).await;
     }
     if request.extensions().get::<Standing>() == Some(&Standing::OpenRoutesOnly) {
@@ -76,7 +95,7 @@ pub(crate) async fn authenticate(State(app): State<App>, request: Request, next:
         return Problem::new(Code::Capacity, detail).retry_after(5).into_response();
     }
     let (mut parts, body) = request.into_parts();
-    let identity = match identify(&app, &parts.headers) {
+    let identity = match identify(&app, &parts) {
         Ok(identity) => identity,
         Err(problem) => return problem.into_response(),
     };
@@ -107,26 +126,39 @@ pub(crate) async fn authenticate(State(app): State<App>, request: Request, next:
 }
 
 fn no_token() -> Problem {
-    Problem::new(Code::Unauthorized, "this request carries no valid token")
-        .hint("send Authorization: Bearer <token>; the first start wrote one to $STEAD_HOME/token")
+    Problem::new(Code::Unauthorized, "this request carries no valid token").hint(
+        "send Authorization: Bearer <token>; the first start wrote one to $STEAD_HOME/token. \
+         For the web page, `stead open` prints a sign-in link",
+    )
 }
 
-fn identify(app: &App, headers: &HeaderMap) -> Result<Identity, Problem> {
+/// Returns the caller of a request. A request with an `Authorization` header is never one of the
+/// page, even if the header is wrong.
+fn identify(app: &App, parts: &Parts) -> Result<Identity, Problem> {
+    let headers = &parts.headers;
+    if !headers.contains_key(AUTHORIZATION) {
+        let identity = page_session::identify(app, headers).ok_or_else(no_token)?;
+        page_session::comes_from_the_page(&parts.method, headers)?;
+        return Ok(identity);
+    }
     let text = bearer(headers).ok_or_else(no_token)?;
-    if let Some(name) = admin(&app.config.admin_tokens, text) {
-        let principal = Principal::admin(&name);
+    if let Some((name, hash)) = admin(&app.config.admin_tokens, text) {
+        let principal = Principal::admin(name);
         let (actor, principal) = (principal.actor.clone(), Some(Arc::new(principal)));
-        return Ok(Identity { actor, principal, token: None, lifetime: Lifetime::default() });
+        let source = Source::Bearer { subject: Some(Subject::Configured { name: name.clone(), hash: *hash }) };
+        return Ok(Identity { actor, principal, token: None, lifetime: Lifetime::default(), source });
     }
     if let Some(found) = app.engine.authenticate(text) {
         let actor = found.principal.actor.clone();
+        let source = Source::Bearer { subject: Some(Subject::Issued { secret_hash: found.secret_hash.clone() }) };
         let lifetime =
             Lifetime { revoked: Some(found.revoked), until: found.until, secret_hash: Some(found.secret_hash) };
-        return Ok(Identity { actor, principal: Some(found.principal), token: Some(found.token), lifetime });
+        return Ok(Identity { actor, principal: Some(found.principal), token: Some(found.token), lifetime, source });
     }
     let claims = app.engine.verify_session_token(text).ok_or_else(no_token)?;
     let lifetime = Lifetime { until: Some(claims.expires_at), ..Lifetime::default() };
-    Ok(Identity { actor: Actor::Session { session: claims.session }, principal: None, token: None, lifetime })
+    let (actor, source) = (Actor::Session { session: claims.session }, Source::Bearer { subject: None });
+    Ok(Identity { actor, principal: None, token: None, lifetime, source })
 }
 
 /// Returns the token of the `Authorization: Bearer` header. Two such headers count as none.
@@ -137,9 +169,9 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
 }
 
-/// Returns the name of a matching admin token. It compares all hashes in constant time, so that the
-/// response time reveals nothing.
-fn admin(tokens: &[(String, [u8; 32])], token: &str) -> Option<String> {
+/// Returns the matching admin token. It compares all hashes in constant time, so that the response
+/// time reveals nothing.
+fn admin<'a>(tokens: &'a [(String, [u8; 32])], token: &str) -> Option<&'a (String, [u8; 32])> {
     // E2B clients insist on their own prefix.
     let own = token.strip_prefix("e2b_").map(|digits| format!("stead_{digits}"));
     let hash = blake3::hash(own.as_deref().unwrap_or(token).as_bytes());
@@ -148,7 +180,7 @@ fn admin(tokens: &[(String, [u8; 32])], token: &str) -> Option<String> {
         let same: Choice = known[..].ct_eq(&hash.as_bytes()[..]);
         found.conditional_assign(&position, same);
     }
-    tokens.get(usize::try_from(found).ok()?).map(|(name, _)| name.clone())
+    tokens.get(usize::try_from(found).ok()?)
 }
 
 /// Decides whether the caller may use the route for the thing that the request names.

@@ -16,8 +16,8 @@ use crate::routes::sessions::{
     snapshots,
 };
 use crate::routes::{
-    agent_types, audit, blobs, content, health, images, platform, pool, projects, providers, quotas, tokens, tools,
-    usage,
+    agent_types, audit, blobs, content, health, images, page, platform, pool, projects, providers, quotas, tokens,
+    tools, usage,
 };
 use crate::{auth, host, mcp, openapi, problem, quota, request_log};
 
@@ -29,7 +29,7 @@ pub(crate) fn table() -> OpenApiRouter<App> {
         .routes(routes!(health::readyz))
         .routes(routes!(health::metrics))
         .routes(routes!(health::openapi))
-        .routes(routes!(health::page))
+        .routes(routes!(page::index))
 }
 
 fn api() -> OpenApiRouter<App> {
@@ -47,6 +47,7 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(tokens::show, tokens::revoke))
         .routes(routes!(tokens::rotate))
         .routes(routes!(tokens::explain))
+        .routes(routes!(tokens::sign_in_link))
         .routes(routes!(tools::list))
         .routes(routes!(providers::list))
         .routes(routes!(pool::list))
@@ -118,6 +119,7 @@ pub(crate) fn router(app: App) -> Router {
     let (router, _) = table().split_for_parts();
     router
         .merge(mcp::router(&app))
+        .merge(page::router())
         .layer(from_fn_with_state(app.clone(), quota::admit))
         .layer(from_fn_with_state(app.clone(), auth::authenticate))
         .layer(from_fn_with_state(app.clone(), host::check))

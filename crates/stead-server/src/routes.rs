@@ -7,6 +7,7 @@ pub(crate) mod blobs;
 pub(crate) mod content;
 pub(crate) mod health;
 pub(crate) mod images;
+pub(crate) mod page;
 pub(crate) mod paging;
 pub(crate) mod platform;
 pub(crate) mod pool;

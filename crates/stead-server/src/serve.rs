@@ -16,6 +16,7 @@ use tokio::task::JoinSet;
 
 use crate::app::App;
 use crate::auth::denials::Denials;
+use crate::auth::page_session::PageSessions;
 use crate::config::ServerConfig;
 use crate::idempotency_keys::KeysInProgress;
 use crate::listener::connection;
@@ -47,6 +48,7 @@ pub async fn serve(
         config: Arc::new(config),
         idempotency_keys: KeysInProgress::default(),
         denials: Denials::default(),
+        page_sessions: PageSessions::default(),
         metrics: Metrics::install(),
         stopping: stopping.clone(),
     };

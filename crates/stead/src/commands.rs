@@ -20,7 +20,7 @@ use configuration::{
 use execution::{eval, exec, mcp, run, shell, tool, tools};
 use files::{apply, blob, cp, diff, export, restore, rewind, snapshot};
 use program::{completions, man, openapi, version, welcome};
-use server::{audit, doctor, gc, serve, status, stop, up, usage, verify};
+use server::{audit, doctor, gc, open, serve, status, stop, up, usage, verify};
 use sessions::{blame, events, replay, session, state};
 
 #[derive(Debug, clap::Subcommand)]
@@ -31,6 +31,7 @@ pub(crate) enum Command {
     Serve(serve::Serve),
     /// Stop the server of this home and wait until it has ended
     Stop(stop::Stop),
+    Open(open::Open),
     /// Run one command in a new workspace and show what it changed
     Run(run::Run),
     /// Create, list, show and close sessions
@@ -156,6 +157,7 @@ fn dispatch(command: Command, context: &Context) -> Result<(), Failure> {
         Command::Up(command) => command.run(context),
         Command::Serve(command) => command.run(context),
         Command::Stop(command) => command.run(context),
+        Command::Open(command) => command.run(context),
         Command::Run(command) => command.run(context).map_err(Failure::outside_command),
         Command::Exec(command) => command.run(context),
         Command::Shell(command) => command.run(context),

@@ -1796,6 +1796,8 @@ class _SessionRequired(TypedDict):
 
 # A session: one agent in one workspace.
 class Session(_SessionRequired, total=False):
+    # Session that this one is a clone of. Absent if it is none.
+    cloned_from: 'SessionId'
     # Bearer token that only allows access to this session: its tools, files, events, runs, execs
     # and digests. Only present in the response to the request that creates the session.
     token: str
@@ -1902,6 +1904,15 @@ class SetupOutput(TypedDict):
     stdout_total: int
     # Number of bytes that the command wrote to standard error.
     stderr_total: int
+
+
+# A link that signs a browser in once, as the caller.
+class SignInLink(TypedDict):
+    # Path and fragment of the link: append it to the server's address. A browser does not send the
+    # fragment, so no log has the code.
+    path: str
+    # Time after which the link no longer works.
+    expires_at: 'Timestamp'
 
 
 # Body of `POST /sessions/{id}/execs/{exec}/signal`.

@@ -26,6 +26,7 @@ const NEEDS: &[Need] = &[
         present: || succeeds("python3", &["-c", "import venv, ensurepip"]),
     },
     Need { what: "npm", package: "npm", present: || succeeds("npm", &["--version"]) },
+    Need { what: "Chromium", package: "chromium", present: || succeeds("chromium", &["--version"]) },
     Need { what: "a PostgreSQL server", package: "postgresql", present: has_postgresql },
     Need { what: "podman", package: "podman", present: || succeeds("podman", &["--version"]) },
     Need { what: "runc", package: "runc", present: || succeeds("runc", &["--version"]) },

@@ -1,6 +1,6 @@
 //! `stead-init`: the guest program. It builds a box around itself, or starts in a box that a
 //! container runtime built, and becomes process 1 of the box. The server starts it; users never do.
-//! `hash` and `keep` run outside of all boxes.
+//! `hash`, `diff` and `keep` run outside of all boxes.
 
 use std::process::ExitCode;
 
@@ -10,6 +10,7 @@ fn main() -> ExitCode {
         Some("guest") => stead_box::build::guest(),
         Some("tree") => stead_box::build::mount_container(),
         Some("hash") => stead_box::build::hash_tree(),
+        Some("diff") => stead_box::build::diff_trees(),
         Some("keep") => stead_box::keep(),
         _ => 64,
     };

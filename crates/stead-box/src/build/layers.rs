@@ -155,7 +155,22 @@ fn show_as(mount: &OwnedFd, owners: Owners, maps: &mut Vec<(Owners, OwnedFd)>) -
     mount_attr::set_id_map(mount.as_fd(), map.as_fd()).or_refuse(Primitive::IdMappedMount, refused)
 }
 
+/// The trees that a diff of layers without a box compares with.
+pub(super) struct Past {
+    pub(super) before: OwnedFd,
+    /// The layers above `before`; `None` if it is not below them.
+    pub(super) since: Option<Vec<OwnedFd>>,
+}
+
 impl Staged {
+    /// Opens the trees that a diff of the layers alone compares with.
+    pub(super) fn past(&self) -> Result<Past, Refused> {
+        let missing = || "there is nothing to compare with".to_owned();
+        let before = self.before.as_ref().ok_or(rustix::io::Errno::NOENT).or_refuse(Primitive::Spec, missing)?;
+        let open = |since: &Vec<String>| since.iter().map(|name| open_staged(name)).collect::<Result<Vec<_>, _>>();
+        Ok(Past { before: merged(before)?, since: self.since.as_ref().map(open).transpose()? })
+    }
+
     /// Opens the trees that a diff compares. Only process 1 has them: after the staging directory
     /// is gone they have no path.
     pub(super) fn compared(&self, upper: &str) -> Result<Option<Compared>, Refused> {

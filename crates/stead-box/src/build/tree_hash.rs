@@ -1,4 +1,5 @@
-//! `stead-init hash`: computes the hash of the tree that some layers make, outside of every box.
+//! `stead-init hash` and `stead-init diff`: read the tree that some layers make, outside of every
+//! box, and compute its hash or its difference from another tree.
 //!
 //! The layers are immutable, so boxes above them may run and write meanwhile. A single-threaded
 //! process mounts them read-only in a mount namespace of its own. Before it reads the first file of
@@ -6,14 +7,15 @@
 
 use std::fs::File;
 use std::io::{self, Write as _};
-use std::os::fd::{AsFd, AsRawFd as _};
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::CWD;
 use rustix::process::{Resource, Rlimit, setrlimit};
 use rustix::thread::{CapabilitySet, CapabilitySets, UnshareFlags, set_capabilities, set_no_new_privs};
 use serde::{Deserialize, Serialize};
-use stead_fs::{DiskFs, Filesystem as _};
+use stead_fs::patch::{self, Patch};
+use stead_fs::{DiskFs, Filesystem};
 
 use super::container_mounts::order_of_a_living_server;
 use super::detached_mount::{self, Opt, WRITTEN};
@@ -37,14 +39,41 @@ pub enum HashReport {
     Refused(Refused),
 }
 
+/// An order to compare the layers of a spec with those that it is compared with.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct DiffOrder {
+    pub spec: BoxSpec,
+    pub options: patch::Options,
+}
+
+/// One line of JSON.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DiffReport {
+    Patch(Box<Patch>),
+    Refused(Refused),
+}
+
 /// Reads a [`BoxSpec`] from standard input, of which only the layers and ids are used, and writes a
 /// [`HashReport`] to standard output.
 pub fn hash_tree() -> i32 {
-    let (report, code) = match order_of_a_living_server().and_then(|spec| hash(&spec)) {
-        Ok(hash) => (HashReport::Hash(hash), 0),
-        Err(refused) => (HashReport::Refused(refused), 1),
-    };
-    let Ok(mut line) = serde_json::to_vec(&report) else { return 2 };
+    match order_of_a_living_server().and_then(|spec| hash(&spec)) {
+        Ok(hash) => write_report(&HashReport::Hash(hash), 0),
+        Err(refused) => write_report(&HashReport::Refused(refused), 1),
+    }
+}
+
+/// Reads a [`DiffOrder`] from standard input and writes a [`DiffReport`] to standard output.
+pub fn diff_trees() -> i32 {
+    match order_of_a_living_server().and_then(|order| diff(&order)) {
+        Ok(patch) => write_report(&DiffReport::Patch(Box::new(patch)), 0),
+        Err(refused) => write_report(&DiffReport::Refused(refused), 1),
+    }
+}
+
+/// Writes a report and returns the exit code.
+fn write_report(report: &impl Serialize, code: i32) -> i32 {
+    let Ok(mut line) = serde_json::to_vec(report) else { return 2 };
     line.push(b'\n');
     match io::stdout().as_fd().try_clone_to_owned().and_then(|out| File::from(out).write_all(&line)) {
         Ok(()) => code,
@@ -53,6 +82,39 @@ pub fn hash_tree() -> i32 {
 }
 
 fn hash(spec: &BoxSpec) -> Result<String, Refused> {
+    let tree = layers::merged(&stage(spec)?.layers)?;
+    restrict_reader()?;
+    let hash = open_tree(&tree)?.tree_hash().map_err(io::Error::other).or_refuse(Primitive::Overlay, unreadable)?;
+    Ok(hash.to_string())
+}
+
+fn diff(DiffOrder { spec, options }: &DiffOrder) -> Result<Patch, Refused> {
+    let staged = stage(spec)?;
+    let trees = staged.past()?;
+    let after = layers::merged(&staged.layers)?;
+    restrict_reader()?;
+    let (before, after) = (open_tree(&trees.before)?, open_tree(&after)?);
+    let patch = match &trees.since {
+        Some(since) => {
+            let since = since.iter().map(open_tree).collect::<Result<Vec<_>, _>>()?;
+            let uppers: Vec<&dyn Filesystem> = since.iter().map(|upper| upper as &dyn Filesystem).collect();
+            patch::between_written(&before, &after, &uppers, options)
+        }
+        None => patch::between(&before, &after, options),
+    };
+    patch.map_err(io::Error::other).or_refuse(Primitive::Overlay, unreadable)
+}
+
+fn unreadable() -> String {
+    "cannot read the layers".to_owned()
+}
+
+fn open_tree(tree: &OwnedFd) -> Result<DiskFs, Refused> {
+    DiskFs::open(Path::new(&format!("/proc/self/fd/{}", tree.as_raw_fd()))).or_refuse(Primitive::Overlay, unreadable)
+}
+
+/// Mounts the layers below the staging directory, in a mount namespace of this process.
+fn stage(spec: &BoxSpec) -> Result<layers::Staged, Refused> {
     spec.check()?;
     match spec.ids {
         Ids::Range { .. } => clone::unshare(UnshareFlags::NEWNS)
@@ -66,14 +128,11 @@ fn hash(spec: &BoxSpec) -> Result<String, Refused> {
         make_directory(&staging, name)?;
     }
     detached_mount::attach(&staging, detached_mount::open_directory(CWD, STAGING)?.as_fd(), "")?;
-    let staged = sources.stage(spec, &staging)?;
-    let tree = layers::merged(&staged.layers)?;
-    restrict().or_refuse(Primitive::Capabilities, || "cannot drop the capabilities".to_owned())?;
-    let refused = || "cannot read the layers".to_owned();
-    let path = format!("/proc/self/fd/{}", tree.as_raw_fd());
-    let files = DiskFs::open(Path::new(&path)).or_refuse(Primitive::Overlay, refused)?;
-    let hash = files.tree_hash().map_err(io::Error::other).or_refuse(Primitive::Overlay, refused)?;
-    Ok(hash.to_string())
+    sources.stage(spec, &staging)
+}
+
+fn restrict_reader() -> Result<(), Refused> {
+    restrict().or_refuse(Primitive::Capabilities, || "cannot drop the capabilities".to_owned())
 }
 
 /// Limits memory and priority, and keeps only the right to read every file.

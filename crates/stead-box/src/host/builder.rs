@@ -23,6 +23,7 @@ pub(super) enum Work {
     Launch,
     Tree,
     Hash,
+    Diff,
 }
 
 pub(super) struct Builder(Child);
@@ -37,6 +38,7 @@ impl Builder {
                 Work::Launch => "launch",
                 Work::Tree => "tree",
                 Work::Hash => "hash",
+                Work::Diff => "diff",
             })
             .env_clear()
             .current_dir("/")
@@ -74,11 +76,21 @@ impl Builder {
     /// Reads one line, or the part of it that arrives before the timeout and before `cancelled`
     /// returns true.
     pub(super) fn read_line(&mut self, timeout: Duration, cancelled: &dyn Fn() -> bool) -> Vec<u8> {
+        self.read_line_within(64 << 10, timeout, cancelled)
+    }
+
+    /// Like [`Builder::read_line`], with another limit on the length of the line.
+    pub(super) fn read_line_within(
+        &mut self,
+        most_bytes: usize,
+        timeout: Duration,
+        cancelled: &dyn Fn() -> bool,
+    ) -> Vec<u8> {
         let mut report = Vec::new();
         let Some(stdout) = &mut self.0.stdout else { return report };
         let deadline = Instant::now() + timeout;
-        let mut buffer = [0; 4096];
-        while !report.ends_with(b"\n") && report.len() < 64 << 10 {
+        let mut buffer = [0; 16 << 10];
+        while !report.ends_with(b"\n") && report.len() < most_bytes {
             let left = deadline.saturating_duration_since(Instant::now());
             let pause = left.min(CANCEL_CHECK);
             let pause = Timespec { tv_sec: pause.as_secs().cast_signed(), tv_nsec: pause.subsec_nanos().into() };

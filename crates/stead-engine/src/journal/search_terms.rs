@@ -21,6 +21,10 @@ pub(crate) fn of(session: &Session) -> SessionTerms {
     if let Some(task) = &session.spec.task.id {
         terms.add_text(task);
     }
+    // A session finds its clones by its own id.
+    if let Some(source) = session.spec.cloned_from() {
+        terms.add_text(&source.to_string());
+    }
     add_metadata(&mut terms, "", &session.spec.metadata);
     terms
 }

@@ -131,11 +131,15 @@ async fn diff_tells_what_changed_since_the_session_began() {
     let mut fixture = Fixture::new().await;
     let id = writer(&fixture).await;
     put(&fixture, id, "a.txt", b"one\n").await;
-    let patch = ops::diff(&fixture.engine, &admin(), id, ops::DiffScope::WithoutIgnored).await.unwrap();
+    let patch =
+        ops::diff(&fixture.engine, &admin(), id, ops::DiffScope::WithoutIgnored, ops::DiffTime::Now).await.unwrap();
     assert!(patch.text.contains("+one"), "{}", patch.text);
     fixture.restart().await;
     assert_eq!(
-        ops::diff(&fixture.engine, &admin(), id, ops::DiffScope::WithoutIgnored).await.unwrap().text,
+        ops::diff(&fixture.engine, &admin(), id, ops::DiffScope::WithoutIgnored, ops::DiffTime::Now)
+            .await
+            .unwrap()
+            .text,
         patch.text
     );
 }

@@ -324,6 +324,9 @@ pub trait Workspace: Send + Sync {
     /// The changes since the session began.
     async fn diff(&self, options: patch::Options) -> Result<Patch, FsError>;
 
+    /// Returns the changes from the start of the session to a snapshot. Calls go on meanwhile.
+    async fn diff_at(&self, snapshot: SnapshotId, options: patch::Options) -> Result<Patch, FsError>;
+
     /// Runs a tool. A failed tool returns an answer with an error and no change, never an `Err`.
     async fn call(&self, order: ToolOrder) -> ToolDone;
 

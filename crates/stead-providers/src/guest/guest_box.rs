@@ -113,6 +113,9 @@ pub(crate) trait GuestBox: Send + Sync + 'static {
     fn restore(&self, snapshot: SnapshotId) -> Result<bool, ProviderError>;
 
     fn compare(&self, options: Options) -> Result<Patch, BoxError>;
+
+    /// Like [`Self::compare`], with the files of a snapshot instead of the current ones.
+    fn compare_snapshot(&self, snapshot: SnapshotId, options: Options) -> Result<Patch, BoxError>;
 }
 
 /// Boxes that can have a host directory as their workspace.

@@ -485,6 +485,11 @@ impl Workspace for GuestWorkspace {
         compared.unwrap_or_else(|| Err(interrupted())).map_err(|error| fs_error("", error))
     }
 
+    async fn diff_at(&self, snapshot: SnapshotId, options: patch::Options) -> Result<Patch, FsError> {
+        let compared = self.with(move |inner| inner.guest_box.compare_snapshot(snapshot, options)).await;
+        compared.unwrap_or_else(|| Err(interrupted())).map_err(|error| fs_error("", error))
+    }
+
     fn git(&self) -> Option<&dyn BoxGit> {
         Some(self)
     }

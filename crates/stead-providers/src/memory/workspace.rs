@@ -335,6 +335,13 @@ impl Workspace for MemoryWorkspace {
         compared.unwrap_or_else(|| Err(interrupted()))
     }
 
+    async fn diff_at(&self, snapshot: SnapshotId, options: patch::Options) -> Result<Patch, FsError> {
+        let base = self.tree.lock().await.base.clone();
+        let files = self.keeper.kept.find(snapshot).ok_or_else(interrupted)?;
+        let compared = off_thread(move || patch::between(&base, &files, &options)).await;
+        compared.unwrap_or_else(|| Err(interrupted()))
+    }
+
     fn git(&self) -> Option<&dyn BoxGit> {
         None
     }

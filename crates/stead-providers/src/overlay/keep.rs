@@ -5,14 +5,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use stead_box::BoxError;
-use stead_box::protocol::{Answer, FileAsk, FileStat, ProtocolError};
+use stead_box::protocol::{Answer, FileAsk, FileStat, GuestError, GuestErrorKind, ProtocolError};
 use stead_core::SnapshotId;
 use stead_core::rewind::Touched;
 use stead_core::session::HashAbsence;
+use stead_fs::patch::{Options, Patch};
 use stead_fs::{Kind, Stop, WorkspacePath};
 
 use super::lineage::{Durability, Lineage};
-use super::overlay_box::{MOST_LAYERS, Margin, OverlayBox};
+use super::overlay_box::{MOST_LAYERS, Margin, OverlayBox, into_box_error};
 use super::workspaces::{BoxState, Workspaces};
 use crate::contract::error::ProviderError;
 use crate::guest::Looked;
@@ -91,6 +92,28 @@ impl OverlayBox {
             Ok((Answer::TreeHash { hash }, _)) => hash,
             _ => None,
         }
+    }
+
+    /// The changes from the start of the session to a snapshot, read from the layers without a box.
+    pub(super) fn kept_patch(&self, snapshot: SnapshotId, options: Options) -> Result<Patch, BoxError> {
+        let unavailable = |message: &str| BoxError::Guest(GuestError::new(GuestErrorKind::NoBase, message));
+        let lineage = self.lineage().map_err(into_box_error)?;
+        if let Some(message) = &lineage.uncompared {
+            return Err(unavailable(message));
+        }
+        let layers = lineage.snapshots.get(&snapshot.to_string()).cloned();
+        let layers = layers.ok_or_else(|| unavailable("the files at this event are no longer kept"))?;
+        let read = Lineage { layers: layers.clone(), bound: None, ..lineage };
+        let Workspaces { directories, layers: store, copies, .. } = &*self.workspaces;
+        let mut spec = directories.spec(&self.order, &read, store, Vec::new()).map_err(into_box_error)?;
+        // The volume of this workspace is read like any other.
+        spec.volume_directory = PathBuf::new();
+        let patch = copies.of(self.id()).unless_removed(|removal| {
+            stead_box::diff_layers(self.boxes.init(), spec, options, &|| removal.is_requested())
+        })?;
+        // A snapshot that was forgotten meanwhile may have lost files while they were read.
+        let kept = self.lineage().map_err(into_box_error)?.snapshots.get(&snapshot.to_string()) == Some(&layers);
+        if kept { Ok(patch) } else { Err(unavailable("the files at this event are no longer kept")) }
     }
 
     /// The hash of a snapshot, read from its layers without a box and without the lock of the

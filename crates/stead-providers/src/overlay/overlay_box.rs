@@ -496,6 +496,10 @@ impl GuestBox for OverlayBox {
         self.put_back(snapshot)
     }
 
+    fn compare_snapshot(&self, snapshot: SnapshotId, options: Options) -> Result<Patch, BoxError> {
+        self.kept_patch(snapshot, options)
+    }
+
     fn compare(&self, options: Options) -> Result<Patch, BoxError> {
         let mut state = self.lock();
         let mut connection = self.connect_in(&mut state).map_err(into_box_error)?;

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io;
 use std::sync::Arc;
 
-use stead_box::protocol::FileAsk;
+use stead_box::protocol::{FileAsk, GuestError, GuestErrorKind};
 use stead_box::{BoxError, Connection};
 use stead_core::box_facts::BoxFacts;
 use stead_core::capability::LimitKind;
@@ -93,6 +93,11 @@ impl GuestBox for CopiedBox {
 
     fn snapshot_with_hash(&self, snapshot: SnapshotId) -> Result<Result<String, HashAbsence>, ProviderError> {
         self.snapshot(snapshot).map(|()| Err(HashAbsence::Pending))
+    }
+
+    fn compare_snapshot(&self, _: SnapshotId, _: Options) -> Result<Patch, BoxError> {
+        let message = "this box copies its files, so its past states cannot be compared without a rewind";
+        Err(BoxError::Guest(GuestError::new(GuestErrorKind::NoBase, message)))
     }
 
     fn hash_of_snapshot(&self, snapshot: SnapshotId, stop: &Stop) -> Result<String, HashAbsence> {

@@ -57,6 +57,7 @@ const PUT: Method = Method::PUT;
 pub(crate) static ROUTES: &[Row] = &[
     anyone(GET, "/api/v1/whoami", true),
     anyone(POST, "/api/v1/access:explain", false),
+    anyone(POST, "/api/v1/sign-in-links", false),
     row(GET, "/metrics", P::MetricsRead, Scope::Platform),
     row(GET, "/api/v1/tokens", P::TokensRead, Scope::Own),
     row(POST, "/api/v1/tokens", P::TokensWrite, Scope::Own),

@@ -9,7 +9,7 @@ use stead_core::content::resource::{ResourceRef, is_template};
 use stead_core::decide::may_use;
 use stead_core::tool::ToolName;
 use stead_engine::OpError;
-use stead_engine::ops::{self, ContentResource, DiffScope, DigestName, Opened};
+use stead_engine::ops::{self, ContentResource, DiffScope, DiffTime, DigestName, Opened};
 use stead_fs::{FsError, Kind};
 use stead_providers::OperateError;
 
@@ -88,7 +88,8 @@ async fn may_list(chosen: &Chosen) -> bool {
 
 pub(super) async fn read(chosen: &Chosen, uri: &str) -> Result<ReadResourceResult, ErrorData> {
     if uri == DIFF {
-        let patch = ops::diff(&chosen.app.engine, &chosen.actor, chosen.session, DiffScope::WithoutIgnored);
+        let (scope, time) = (DiffScope::WithoutIgnored, DiffTime::Now);
+        let patch = ops::diff(&chosen.app.engine, &chosen.actor, chosen.session, scope, time);
         let patch = patch.await.map_err(refuse)?;
         return Ok(whole(ResourceContents::text(patch.annotated(), uri).with_mime_type("text/x-diff")));
     }

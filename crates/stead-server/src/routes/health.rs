@@ -1,8 +1,8 @@
-//! `/healthz`, `/readyz`, `/metrics`, `/openapi.json` and the front page.
+//! `/healthz`, `/readyz`, `/metrics` and `/openapi.json`
 
 use axum::Json as Answer;
 use axum::extract::State;
-use axum::response::{Html, IntoResponse, Response};
+use axum::response::{IntoResponse, Response};
 use http::header::CONTENT_TYPE;
 use serde::Serialize;
 use serde_json::Value;
@@ -66,13 +66,4 @@ pub(crate) async fn metrics(State(app): State<App>, _: Query<Nothing>) -> Result
     responses((status = 200, body = Object)))]
 pub(crate) async fn openapi(_: Query<Nothing>) -> Result<Answer<Value>, Problem> {
     Ok(Answer(crate::openapi()))
-}
-
-/// Show a web page with the sessions and their provisioning times.
-///
-/// The page asks for the token.
-#[utoipa::path(get, path = "/", tag = "health", operation_id = "page",
-    responses((status = 200, body = String, content_type = "text/html")))]
-pub(crate) async fn page(_: Query<Nothing>) -> Result<Html<&'static str>, Problem> {
-    Ok(Html(include_str!("page.html")))
 }

@@ -158,7 +158,8 @@ pub(crate) struct SessionParams {
     #[param(rename = "metadata.KEY")]
     metadata: Option<String>,
     /// Only sessions in which every one of these words begins a word of the id, the owner, the
-    /// agent type, the task's id or a value of the metadata. Case does not matter.
+    /// agent type, the task's id, the id of the session that it is a clone of, or a value of the
+    /// metadata. Case does not matter.
     #[param(min_length = 1, max_length = 256)]
     q: Option<String>,
     /// `next_cursor` of the previous page.

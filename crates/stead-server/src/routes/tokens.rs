@@ -11,14 +11,14 @@ use stead_engine::ops;
 use utoipa::IntoParams;
 
 use crate::app::App;
-use crate::auth::{Identity, Tenancy};
+use crate::auth::{Identity, Source, Tenancy};
 use crate::extract::body::{Json, MaybeJson};
 use crate::extract::path::TokenPath;
 use crate::extract::query::{Nothing, Parameters, Query, ReadQuery};
-use crate::problem::Problem;
+use crate::problem::{Code, Problem};
 use stead_api::list::List;
 use stead_api::schema;
-use stead_api::token::{AccessAnswer, AccessQuestion, NewToken, Token, Whoami};
+use stead_api::token::{AccessAnswer, AccessQuestion, NewToken, SignInLink, Token, Whoami};
 
 /// Create a token.
 ///
@@ -167,4 +167,23 @@ pub(crate) async fn explain(
     };
     let access = decide_access(&asked, permission, &place);
     Ok(Answer(AccessAnswer::new(&asked, access)))
+}
+
+/// Make a link that signs a browser in to the web page, once and as the caller.
+///
+/// The browser gets a cookie that scripts cannot read. It ends after 12 hours, or with the token.
+#[utoipa::path(post, path = "/sign-in-links", tag = "tokens", operation_id = "create_sign_in_link",
+    responses((status = 201, body = SignInLink)))]
+pub(crate) async fn sign_in_link(
+    State(app): State<App>,
+    identity: Identity,
+    _: Query<Nothing>,
+) -> Result<Response, Problem> {
+    let Source::Bearer { subject: Some(subject) } = identity.source else {
+        let detail = "only a token makes sign-in links, and this request comes from the web page";
+        return Err(Problem::new(Code::Forbidden, detail).hint("run `stead open`"));
+    };
+    let (code, expires_at) = app.page_sessions.link(subject, app.engine.now())?;
+    let link = SignInLink { path: format!("/#/sign-in/{code}"), expires_at };
+    Ok((StatusCode::CREATED, [(CACHE_CONTROL, "no-store")], Answer(link)).into_response())
 }

@@ -9,6 +9,7 @@ mod events;
 mod harness;
 mod idempotency;
 mod identity;
+mod page;
 mod registry;
 mod sessions;
 mod shutdown;

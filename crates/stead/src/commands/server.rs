@@ -3,6 +3,7 @@
 pub(super) mod audit;
 pub(super) mod doctor;
 pub(super) mod gc;
+pub(super) mod open;
 pub(super) mod serve;
 pub(super) mod status;
 pub(super) mod stop;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use stead_core::decide::may_use;
 use stead_core::session::Status;
 use stead_core::tool::ToolName;
-use stead_core::{Actor, Rejection, Resource, SessionId};
+use stead_core::{Actor, Rejection, Resource, SessionId, SnapshotId};
 use stead_fs::patch::{IgnoredFiles, Options, Patch};
 use stead_fs::{FsError, Listing};
 use stead_providers::{OpenFile, OperateError, Workspace};
@@ -78,21 +78,55 @@ pub enum DiffScope {
     WithoutIgnored,
 }
 
+/// The files that a diff compares with those at the start of the session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DiffTime {
+    Now,
+    /// The files after an event, which a checkpoint must hold.
+    After(u64),
+}
+
 /// Returns the changes since the session began.
 #[boxed]
-pub async fn diff(engine: &Engine, actor: &Actor, id: SessionId, scope: DiffScope) -> Result<Patch, OpError> {
+pub async fn diff(
+    engine: &Engine,
+    actor: &Actor,
+    id: SessionId,
+    scope: DiffScope,
+    time: DiffTime,
+) -> Result<Patch, OpError> {
     let _slot = engine.enter(id).await?;
     let workspace = allowed(engine, actor, id, &[ToolName::Read]).await?;
+    let snapshot = match time {
+        DiffTime::Now => None,
+        DiffTime::After(seq) => Some(checkpoint(engine, id, seq).await?),
+    };
     let ignored = match scope {
         DiffScope::All => IgnoredFiles::Included,
         // A workspace in memory has the files of the checkout without its `.git`.
         DiffScope::WithoutIgnored if has_repository(engine, id).await? => IgnoredFiles::LeftOut,
         DiffScope::WithoutIgnored => IgnoredFiles::LeftOutOfRepositories,
     };
-    match workspace.diff(Options { ignored, ..Options::default() }).await {
+    let options = Options { ignored, ..Options::default() };
+    let compared = match snapshot {
+        None => workspace.diff(options).await,
+        Some(snapshot) => workspace.diff_at(snapshot, options).await,
+    };
+    match compared {
         Ok(patch) => Ok(patch),
         Err(error) => Err(read_error(engine, id, error).await),
     }
+}
+
+/// Returns the checkpoint with the files after an event.
+async fn checkpoint(engine: &Engine, id: SessionId, seq: u64) -> Result<SnapshotId, OpError> {
+    let state = OpenSession::open(engine, id).await?.state().await;
+    let missing = || OpError::NotFound { what: Resource::Session, id: id.to_string() };
+    let session = state.session.as_ref().ok_or_else(missing)?;
+    if seq == 0 || seq > state.seq {
+        return Err(Rejection::NoEvent { to: seq, last: state.seq }.into());
+    }
+    Ok(session.checkpoints.find(seq).map_err(Rejection::NoCheckpoint)?)
 }
 
 async fn has_repository(engine: &Engine, id: SessionId) -> Result<bool, OpError> {

@@ -3,7 +3,7 @@
 use axum::Json as Answer;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use stead_engine::ops::{self, DiffScope};
+use stead_engine::ops::{self, DiffScope, DiffTime};
 use stead_fs::Content;
 use utoipa::IntoParams;
 
@@ -32,16 +32,22 @@ pub(crate) struct DiffParams {
     /// Includes files that `.gitignore` matches. They are otherwise left out of a git workspace,
     /// unless the repository tracks them.
     all: Option<bool>,
+    /// Sequence number of an event: shows the changes as they were after it. A checkpoint must hold
+    /// the files (`GET /sessions/{id}/rewind`). Without it, the changes are those until now.
+    #[param(minimum = 1)]
+    at: Option<u64>,
 }
 
 pub(crate) struct DiffQuery {
     form: Option<&'static str>,
     scope: DiffScope,
+    time: DiffTime,
 }
 
 impl ReadQuery for DiffQuery {
     fn read(parameters: &mut Parameters) -> Self {
-        Self { form: parameters.word("format", &["json", "patch", "stat"]), scope: scope(parameters) }
+        let time = parameters.number("at", 1..=1 << 53).map_or(DiffTime::Now, DiffTime::After);
+        Self { form: parameters.word("format", &["json", "patch", "stat"]), scope: scope(parameters), time }
     }
 }
 
@@ -52,7 +58,7 @@ fn scope(parameters: &mut Parameters) -> DiffScope {
     }
 }
 
-/// Show the changes to the files since the session started.
+/// Show the changes to the files since the session started, now or after an event.
 #[utoipa::path(get, path = "/sessions/{id}/diff", tag = "files", operation_id = "diff_session",
     params(("id" = schema::SessionId, Path), DiffParams),
     responses((status = 200, content((Diff = "application/json"), (schema::PatchText = "text/x-diff"), (schema::StatText = "text/plain"))), (status = 409)))]
@@ -60,10 +66,10 @@ pub(crate) async fn show(
     State(app): State<App>,
     Caller(actor): Caller,
     SessionPath(id): SessionPath,
-    Query(DiffQuery { form, scope }): Query<DiffQuery>,
+    Query(DiffQuery { form, scope, time }): Query<DiffQuery>,
     AcceptsPatch(accepts_patch): AcceptsPatch,
 ) -> Result<Response, Problem> {
-    let patch = ops::diff(&app.engine, &actor, id, scope).await?;
+    let patch = ops::diff(&app.engine, &actor, id, scope, time).await?;
     match form.or(accepts_patch.then_some("patch")) {
         Some("patch") => text(patch.annotated(), PATCH),
         Some("stat") => text(patch.stat(), STAT),
@@ -109,7 +115,9 @@ pub(crate) async fn export(
     Query(form): Query<ExportForm>,
 ) -> Result<Response, Problem> {
     match form {
-        ExportForm::Patch(scope) => text(ops::diff(&app.engine, &actor, id, scope).await?.annotated(), PATCH),
+        ExportForm::Patch(scope) => {
+            text(ops::diff(&app.engine, &actor, id, scope, DiffTime::Now).await?.annotated(), PATCH)
+        }
         ExportForm::Tar => Ok(download::tar(ops::export_tar(&app.engine, &actor, id, "/").await?)),
     }
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use stead_api::AgentType;
 use stead_core::config::ProviderName;
 
-use super::doctor;
+use super::{doctor, open};
 use crate::client::{Client, ClientError};
 use crate::config::Endpoint;
 use crate::context::Context;
@@ -76,7 +76,10 @@ impl Up {
         if self.demo {
             return demo::run(context, client, afterwards);
         }
-        let value = json!({"url": client.url(), "home": context.config.home.path(), "agent_type": EXAMPLE});
+        let (page, _) = open::sign_in_url(client, None)?;
+        print_line(context, Mark::Good, &format!("the web page, with a sign-in link that works once: {page}"))?;
+        let home = context.config.home.path();
+        let value = json!({"url": client.url(), "home": home, "agent_type": EXAMPLE, "page": page});
         context.out.either(&value, || demo::what_next(context, afterwards))
     }
 }

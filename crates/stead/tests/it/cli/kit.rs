@@ -171,6 +171,7 @@ fn name_of(word: &str) -> String {
         ("sst_", 107),
         ("tok_", 30),
         ("stead_", 70),
+        ("link_", 69),
         ("blake3:", 71),
         ("run_", 30),
         ("snap_", 31),

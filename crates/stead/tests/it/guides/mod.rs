@@ -68,6 +68,7 @@ pages! {
     content: "docs/how-to/content.md",
     network: "docs/how-to/network.md",
     operations: "docs/how-to/operations.md",
+    web_page: "docs/how-to/page.md",
     policies: "docs/how-to/policies.md",
     python: "docs/how-to/python.md",
     quotas: "docs/how-to/quotas.md",

@@ -270,6 +270,8 @@ fn this_program_and_its_server() {
     story.tell(&format!("token revoke {token}"));
     story.tell_briefly("whoami");
     story.tell("whoami extra");
+    story.tell("open --print");
+    story.tell("open nonsense");
     story.tell("explain access sessions:create");
     story.tell("explain access sessions:fly");
     story.tell(&format!("token session {session}"));
