@@ -5,3 +5,4 @@ mod demo;
 mod login;
 mod offline;
 mod serve;
+mod upgrade;
