@@ -61,10 +61,10 @@ pub(super) fn sha256(file: &Path) -> Result<String> {
     Ok(hash.to_owned())
 }
 
-/// Writes `SHA256SUMS` for all files of a folder.
+/// Writes `SHA256SUMS` for all other files of a folder.
 pub(super) fn write_checksums(folder: &Path) -> Result<()> {
     let mut text = String::new();
-    for file in sorted(folder)? {
+    for file in sorted(folder)?.into_iter().filter(|file| !file.ends_with("SHA256SUMS")) {
         let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
         text.push_str(&format!("{}  {name}\n", sha256(&file)?));
     }

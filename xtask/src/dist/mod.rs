@@ -54,6 +54,8 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     };
     let effort = if build == Build::Debug { Effort::Quick } else { Effort::Small };
     pack(&from, &out, effort)?;
+    npm::write_sdk(&out, effort)?;
+    archive::write_checksums(&out)?;
     for entry in sorted(&out)? {
         println!("{:>12}  {}", std::fs::metadata(&entry)?.len(), entry.display());
     }

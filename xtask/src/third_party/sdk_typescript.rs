@@ -15,7 +15,7 @@ use crate::process::{command, output, root, run, run_within};
 use crate::server::Server;
 
 const SOURCE: &str = "sdk/typescript";
-const LIMIT: Duration = Duration::from_secs(900);
+const LIMIT: Duration = Duration::from_secs(1800);
 
 pub(crate) fn check() -> Result<()> {
     let built = build()?;
@@ -78,7 +78,7 @@ impl Package {
         let mut tests = command(self.modules.join(".bin/node"));
         tests
             .current_dir(&self.folder)
-            .args(["--test", "--test-timeout=300000", "test/examples.test.mjs", "test/behaviour.test.mjs"])
+            .args(["--test", "--test-timeout=1500000", "test/examples.test.mjs", "test/behaviour.test.mjs"])
             .env("STEAD_URL", format!("http://{}", server.address()))
             .env("STEAD_TOKEN", server.token()?)
             .env("STEAD_SDK_SOURCES", self.folder.join("src"));
