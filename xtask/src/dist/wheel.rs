@@ -1,5 +1,5 @@
-//! The Python wheel: the programs as scripts, so that `pip install stead` puts them on PATH, and the
-//! Python SDK, so that it also works on a machine without a server.
+//! The Python wheel: the Python SDK, and the programs as scripts, so that `pip install stead` puts
+//! them on PATH and the SDK can start a server.
 
 use std::path::Path;
 
@@ -23,10 +23,7 @@ pub(super) fn write(programs: &Programs, work: &Path, out: &Path, effort: Effort
         "Metadata-Version: 2.1\nName: stead\nVersion: {VERSION}\n\
          Summary: Isolated, governed workspaces for AI agents\nLicense: Apache-2.0\nRequires-Python: >=3.9\n"
     );
-    let sdk = root().join("sdk/python");
-    if sdk.exists() {
-        metadata.push_str(&add_sdk(&sdk, &stage)?);
-    }
+    metadata.push_str(&add_sdk(&root().join("sdk/python"), &stage)?);
     std::fs::write(about.join("METADATA"), metadata)?;
     std::fs::write(
         about.join("WHEEL"),
