@@ -16,6 +16,7 @@ mod nightly;
 mod openapi;
 mod prerequisites;
 mod process;
+mod sdk_python;
 mod server;
 mod steps;
 mod test;

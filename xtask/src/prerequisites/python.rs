@@ -25,6 +25,14 @@ pub(crate) const CLIENTS: Environment =
 /// The environment of `cargo xtask dist --glibc`: the C compiler and linker of Zig.
 pub(crate) const DIST: Environment = Environment { folder: "venv-dist", requirements: "packaging/requirements.txt" };
 
+/// The environment of the `sdk-python` step.
+pub(crate) const SDK: Environment =
+    Environment { folder: "venv-sdk", requirements: "sdk/python/tests/requirements.txt" };
+
+/// The environment of the OpenAI Agents SDK. Its dependencies exclude those of `COMPAT`.
+pub(crate) const OPENAI_AGENTS: Environment =
+    Environment { folder: "venv-openai-agents", requirements: "sdk/python/tests/openai_agents/requirements.txt" };
+
 impl Environment {
     fn path(&self) -> PathBuf {
         cache().join(self.folder)
@@ -84,5 +92,7 @@ impl Environment {
 pub(crate) fn ensure() -> Result<()> {
     API.ensure()?;
     COMPAT.ensure()?;
+    SDK.ensure()?;
+    OPENAI_AGENTS.ensure()?;
     CLIENTS.ensure()
 }
