@@ -9,6 +9,7 @@ mod bench;
 mod crash;
 mod demo;
 mod deny;
+mod dist;
 mod fuzz;
 mod hostile_load;
 mod nightly;
@@ -43,6 +44,7 @@ const CHORES: &[Chore] = &[
         about: "build the Python worker of the eval tool",
         run: prerequisites::eval_worker::run,
     },
+    Chore { name: "dist", about: "pack the programs into target/dist [--debug] [--glibc VERSION]", run: dist::run },
     Chore { name: "openapi", about: "rewrite docs/api/openapi.json and reference.md from the code", run: openapi::run },
     Chore { name: "page", about: "build the web page into the file that the server includes", run: page::run },
     Chore { name: "crash", about: "kill -9 the server under load [--kills N] [--seed S]", run: crash::run },

@@ -6,7 +6,7 @@ use crate::prerequisites::{eval_worker, python, system_packages};
 use crate::process::{cargo, run as run_command};
 use crate::steps::{self, Step};
 use crate::third_party::schemathesis;
-use crate::{crash, fuzz, hostile_load};
+use crate::{crash, dist, fuzz, hostile_load};
 
 const STEPS: &[Step] = &[
     Step { name: "setup", about: "install missing system packages", run: system_packages::ensure },
@@ -33,6 +33,7 @@ const STEPS: &[Step] = &[
     },
     Step { name: "mutations", about: "500 random changes of a home, each found by stead verify", run: mutations },
     Step { name: "power", about: "200 power losses on each provider, and nothing acknowledged is lost", run: power },
+    Step { name: "dist", about: "packages of release programs, installed in clean roots", run: dist::check_release },
     Step { name: "crash", about: "kill -9 under load, 1,000 times", run: crash::check_long },
 ];
 

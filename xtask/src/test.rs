@@ -8,8 +8,8 @@ use anyhow::Result;
 use crate::prerequisites::{eval_worker, python, sample_sources, system_packages};
 use crate::process::{cargo, run as run_command};
 use crate::steps::{self, Step, failure_report};
-use crate::third_party::{asteval, clients, compat, schemathesis, vendor_types};
-use crate::{crash, deny, openapi, page, sdk_python, tidy};
+use crate::third_party::{asteval, clients, compat, schemathesis, sdk_typescript, vendor_types};
+use crate::{crash, deny, dist, openapi, page, sdk_python, tidy};
 
 const STEPS: &[Step] = &[
     Step { name: "setup", about: "install missing system packages", run: system_packages::ensure },
@@ -26,8 +26,10 @@ const STEPS: &[Step] = &[
     Step { name: "vendors", about: "model requests against the vendors' published types", run: vendor_types::check },
     Step { name: "clients", about: "clients that are generated from the API document", run: clients::check },
     Step { name: "page", about: "the web page is what its source builds, and works in Chromium", run: page::check },
+    Step { name: "sdk-typescript", about: "the package @stead/sdk on a real server", run: sdk_typescript::check },
     Step { name: "asteval", about: "`eval` against the tests of asteval", run: asteval::check },
     Step { name: "compat", about: "other people's clients and conformance tests", run: compat::check },
+    Step { name: "dist", about: "packages, installed in clean roots", run: dist::check },
     Step { name: "sdk-python", about: "the Python package, its integrations and examples", run: sdk_python::check },
     Step { name: "crash", about: "kill -9 under load, 20 times", run: crash::check },
     Step { name: "deny", about: "licences, banned crates, sources", run: deny::check },

@@ -20,7 +20,7 @@ Exit codes: 0 ok, 1 refused or failed, 2 usage, 3 a session that started without
 
 /// Isolated, governed workspaces for AI agents, with a journal of every step
 #[derive(Debug, Parser)]
-#[command(name = "stead", version, after_help = AFTER_HELP, propagate_version = false)]
+#[command(name = "stead", version = crate::commands::VERSION, after_help = AFTER_HELP, propagate_version = false)]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) global: Global,

@@ -56,11 +56,10 @@ pub(crate) fn run(
     mode: Mode,
     show: Show,
 ) -> Result<Ended, Failure> {
-    let piped = !std::io::stdin().is_terminal();
     let mut body = ExecRequest {
         background: true,
         unread: FullBuffer::Wait,
-        stdin: Input::Open(piped),
+        stdin: Input::Open(has_input(Mode::Pipes)),
         ..ExecRequest::argv(argv.to_owned())
     };
     if mode == Mode::Terminal {
@@ -92,7 +91,7 @@ fn stay(client: Arc<Client>, session: &str, exec: &str, mode: Mode, show: Show) 
     let detached = Arc::new(AtomicBool::new(false));
     let _raw = if mode == Mode::Terminal { RawTerminal::take()? } else { None };
     signals(client.clone(), path.clone(), mode)?;
-    if mode == Mode::Terminal || !std::io::stdin().is_terminal() {
+    if has_input(mode) {
         let back = format!("stead shell {session} --attach {exec}");
         feed(client.clone(), path, mode, detached.clone(), back);
     }
@@ -120,6 +119,19 @@ fn stay(client: Arc<Client>, session: &str, exec: &str, mode: Mode, show: Show) 
         }
         Err(failure) => Err(failure),
     }
+}
+
+/// Returns true if standard input is forwarded. `/dev/null` has nothing to forward, and an open
+/// input would cost a connection and a request to close it.
+fn has_input(mode: Mode) -> bool {
+    let stdin = std::io::stdin();
+    let is_null = || {
+        let null = rustix::fs::makedev(1, 3);
+        rustix::fs::fstat(&stdin).is_ok_and(|stat| {
+            rustix::fs::FileType::from_raw_mode(stat.st_mode).is_char_device() && stat.st_rdev == null
+        })
+    };
+    mode == Mode::Terminal || !(stdin.is_terminal() || is_null())
 }
 
 /// Converts the result of a command to an exit of this program.

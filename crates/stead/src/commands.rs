@@ -23,6 +23,8 @@ use program::{completions, man, openapi, version, welcome};
 use server::{audit, doctor, gc, open, serve, status, stop, up, usage, verify};
 use sessions::{blame, events, replay, session, state};
 
+pub(crate) use version::VERSION;
+
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     /// Start a server with an example agent type and print the next steps

@@ -16,6 +16,9 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::output::progress::Progress;
 
+/// Time for which a command waits without showing progress.
+const QUIET: Duration = Duration::from_secs(1);
+
 /// Creates a session and returns it when it is settled, or its state after `wait`.
 pub(crate) fn create_session(
     out: &Output,
@@ -49,9 +52,14 @@ pub(crate) fn create_own_session(
     key: &str,
     patience: Duration,
 ) -> Result<Session, Failure> {
-    let begun: Session = client.create("/sessions?wait=0", body, key, Duration::ZERO)?;
-    let interrupt = Interrupt::closes(client, &begun.id.to_string())?;
-    let (mut before, mut session) = (None, begun);
+    let interrupt = Interrupt::closes(client, body, key)?;
+    // Most sessions are settled in one request.
+    let begun = client.create::<Session>(&format!("/sessions?wait={}", QUIET.as_secs()), body, key, QUIET);
+    let mut session = match begun {
+        Ok(session) => session,
+        Err(error) => return Err(interrupt.settle().map_or_else(|| error.into(), Failure::exit)),
+    };
+    let mut before = None;
     // Progress restarts the wait, because a large image takes time.
     while session.status == Status::Provisioning && session.provisioning != before {
         before = session.provisioning;
@@ -70,7 +78,9 @@ struct Interrupt(Arc<AtomicU8>);
 const SETTLED: u8 = 1;
 
 impl Interrupt {
-    fn closes(client: &Client, session: &str) -> Result<Self, Failure> {
+    /// On a signal, closes the session of this request. The key finds it, even if the answer to the
+    /// request is still on its path.
+    fn closes(client: &Client, body: &Value, key: &str) -> Result<Self, Failure> {
         use tokio::signal::unix::{SignalKind, signal};
         let failed = |error: std::io::Error| Failure::new("cannot wait for signals").because(&error);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
@@ -78,7 +88,7 @@ impl Interrupt {
             let _context = runtime.enter();
             (signal(SignalKind::interrupt()).map_err(failed)?, signal(SignalKind::terminate()).map_err(failed)?)
         };
-        let (client, path) = (client.clone(), format!("/sessions/{}", segment(session)));
+        let (client, body, key) = (client.clone(), body.clone(), key.to_owned());
         let state = Arc::new(AtomicU8::new(0));
         let stored = state.clone();
         // The thread is not joined: it ends with the first signal or with this program.
@@ -90,8 +100,11 @@ impl Interrupt {
                 }
             });
             if stored.compare_exchange(0, code, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
-                // Closing the session ends the request that waits for it.
-                let _ = client.delete::<Session>(&path);
+                // Closing the session ends the request that waits for it. Errors mean that there is
+                // no session.
+                if let Ok(session) = client.create::<Session>("/sessions?wait=0", &body, &key, Duration::ZERO) {
+                    let _ = client.delete::<Session>(&format!("/sessions/{}", segment(&session.id.to_string())));
+                }
             }
         });
         Ok(Self(state))

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::process::{cargo, run as run_command, target};
 
-const MANIFEST: &str = "crates/stead-eval-worker/Cargo.toml";
+pub(crate) const MANIFEST: &str = "crates/stead-eval-worker/Cargo.toml";
 const NAME: &str = "stead-eval-worker";
 
 pub(crate) fn run(args: &[String]) -> Result<()> {

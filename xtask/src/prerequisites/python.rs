@@ -22,6 +22,9 @@ pub(crate) const COMPAT: Environment =
 pub(crate) const CLIENTS: Environment =
     Environment { folder: "venv-clients", requirements: "tests/clients/requirements.txt" };
 
+/// The environment of `cargo xtask dist --glibc`: the C compiler and linker of Zig.
+pub(crate) const DIST: Environment = Environment { folder: "venv-dist", requirements: "packaging/requirements.txt" };
+
 /// The environment of the `sdk-python` step.
 pub(crate) const SDK: Environment =
     Environment { folder: "venv-sdk", requirements: "sdk/python/tests/requirements.txt" };

@@ -71,10 +71,10 @@ pub(crate) struct Server {
 impl Server {
     /// Starts the process and returns at once. Its output goes to `log`, one file per start.
     pub(crate) fn start(home: &Path, log: &Path) -> Result<Self> {
-        Self::start_build(Build::Debug, home, log)
+        Self::start_build(Build::Debug, "memory", home, log)
     }
 
-    fn start_build(build: Build, home: &Path, log: &Path) -> Result<Self> {
+    fn start_build(build: Build, provider: &str, home: &Path, log: &Path) -> Result<Self> {
         let address = free_address()?;
         let output = File::create(log).with_context(|| format!("cannot create {}", log.display()))?;
         let child = stead_of(build, home)?
@@ -82,7 +82,7 @@ impl Server {
             // Higher than any chore needs, because they test crashes and inputs, not the capacity
             // limit.
             .env("WORKSPACE_MAX_CONCURRENT", "1000")
-            .env("WORKSPACE_DEFAULT_PROVIDER", "memory")
+            .env("WORKSPACE_DEFAULT_PROVIDER", provider)
             .stdout(output.try_clone()?)
             .stderr(output)
             .spawn()
@@ -96,14 +96,24 @@ impl Server {
         Self::ready_build_in(Build::Debug, folder, settings)
     }
 
+    /// Like [`Server::ready_in`], but sessions get a native box unless their agent type says
+    /// otherwise.
+    pub(crate) fn ready_with_boxes_in(folder: &Path) -> Result<Self> {
+        Self::ready_provider_in(Build::Debug, "native", folder, "")
+    }
+
     /// Like [`Server::ready_in`], with the given build.
     pub(crate) fn ready_build_in(build: Build, folder: &Path, settings: &str) -> Result<Self> {
+        Self::ready_provider_in(build, "memory", folder, settings)
+    }
+
+    fn ready_provider_in(build: Build, provider: &str, folder: &Path, settings: &str) -> Result<Self> {
         let home = folder.join("home");
         std::fs::create_dir(&home)?;
         if !settings.is_empty() {
             std::fs::write(home.join("stead.toml"), settings)?;
         }
-        let mut server = Self::start_build(build, &home, &folder.join("server.log"))?;
+        let mut server = Self::start_build(build, provider, &home, &folder.join("server.log"))?;
         server.wait_ready()?;
         Ok(server)
     }

@@ -7,6 +7,8 @@
 mod python;
 mod typescript;
 
+pub(super) use typescript::PACKAGES;
+
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -17,7 +19,7 @@ use serde_json::Value;
 use crate::process::{cache, root};
 use crate::server::Server;
 
-const DOCUMENT: &str = "docs/api/openapi.json";
+pub(super) const DOCUMENT: &str = "docs/api/openapi.json";
 const LIMIT: Duration = Duration::from_secs(900);
 
 pub(crate) fn check() -> Result<()> {

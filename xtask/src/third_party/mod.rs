@@ -4,4 +4,5 @@ pub(crate) mod asteval;
 pub(crate) mod clients;
 pub(crate) mod compat;
 pub(crate) mod schemathesis;
+pub(crate) mod sdk_typescript;
 pub(crate) mod vendor_types;

@@ -8,7 +8,8 @@ use super::{DOCUMENT, LIMIT, Operation, Program, copy, expect_all};
 use crate::prerequisites::node::Packages;
 use crate::process::{command, output, root, run_within};
 
-const PACKAGES: Packages = Packages { folder: "clients/typescript", source: "tests/clients" };
+pub(in crate::third_party) const PACKAGES: Packages =
+    Packages { folder: "clients/typescript", source: "tests/clients" };
 
 /// Generates and compiles the client, and returns the program that uses it.
 pub(super) fn generate(folder: &Path, operations: &[Operation]) -> Result<Program> {

@@ -8,7 +8,6 @@ use std::io::{Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use stead_api::file::Blob;
 use stead_api::{AgentType, Session};
@@ -27,7 +26,7 @@ use crate::provisioning::create_own_session;
 
 /// Timeout for provisioning, which may clone, unpack and run setup commands.
 const PROVISION: Duration = Duration::from_secs(300);
-/// Number of attempts if other commands remove the agent type meanwhile.
+/// Number of attempts if somebody removes the agent type meanwhile.
 const AGENT_TYPE_TRIES: usize = 5;
 
 #[derive(Debug, clap::Args)]
@@ -41,7 +40,7 @@ pub(crate) struct NewSession {
     /// Work on a checkout of this repository
     #[arg(long, value_name = "URL")]
     repo: Option<String>,
-    /// Agent type of the session, instead of a temporary one
+    /// Agent type of the session, instead of one that this command declares
     #[arg(long, value_name = "ID", conflicts_with_all = ["provider", "image"])]
     agent_type: Option<String>,
     /// Provider of the box
@@ -90,29 +89,23 @@ impl NewSession {
             let body = json!({"agent_type": agent_type, "task": task});
             return create_own_session(out, client, &body, &uuid::Uuid::now_v7().to_string(), PROVISION);
         }
-        // Another command may end now and remove the agent type between the two requests.
+        // Only the first command on a server declares the agent type, so all others save a request.
+        let body = json!({"agent_type": self.own_agent_type(), "task": task});
         for _ in 0..AGENT_TYPE_TRIES {
-            let body = json!({"agent_type": self.ensure_agent_type(client)?, "task": task});
             let made = create_own_session(out, client, &body, &uuid::Uuid::now_v7().to_string(), PROVISION);
             match made {
-                Err(failure) if failure.parameters().resource == Some(Resource::AgentType) => {}
+                Err(failure) if failure.parameters().resource == Some(Resource::AgentType) => {
+                    self.declare_agent_type(client)?;
+                }
                 made => return made,
             }
         }
-        Err(Failure::new("other commands repeatedly removed the temporary agent type of this command")
-            .hint("try again"))
+        Err(Failure::new("the agent type of this command was repeatedly removed").hint("try again"))
     }
 
-    /// Closes the session, and removes its temporary agent type unless another session uses it.
+    /// Closes the session. Its agent type stays for the next command.
     pub(super) fn close(&self, client: &Client, session: &str) -> Result<(), Failure> {
         client.delete::<Session>(&format!("/sessions/{}", segment(session)))?;
-        if self.agent_type.is_none() {
-            match client.delete::<IgnoredAny>(&format!("/agent-types/{}", segment(&self.own_agent_type()))) {
-                // Another session uses it, or another command removed it first.
-                Err(ClientError::Refused(problem)) if matches!(problem.status, 404 | 409) => {}
-                removed => drop(removed?),
-            }
-        }
         Ok(())
     }
 
@@ -139,30 +132,22 @@ impl NewSession {
         format!("stead-run-{}{}", self.provider, image.unwrap_or_default())
     }
 
-    /// Creates an agent type with every tool for this provider and image. Commands that run at the
-    /// same time share it.
-    fn ensure_agent_type(&self, client: &Client) -> Result<String, Failure> {
-        let id = self.own_agent_type();
+    /// Declares an agent type with every tool for this provider and image. All commands share it.
+    fn declare_agent_type(&self, client: &Client) -> Result<(), Failure> {
         let declaration = json!({
-            "id": id,
+            "id": self.own_agent_type(),
             "description": "Made by stead run or stead mcp.",
             "workspace": {
                 "enabled": true, "provider": self.provider, "base_image": self.image, "require_workspace": true,
                 "repo_source": {"type": "none"},
             },
         });
-        match client.get::<AgentType>(&format!("/agent-types/{}", segment(&id))) {
-            Ok(_) => Ok(id),
-            Err(ClientError::Refused(problem)) if problem.status == 404 => {
-                match client.post::<AgentType>("/agent-types", &declaration) {
-                    // Another command created it first.
-                    Err(ClientError::Refused(problem)) if problem.status == 409 => {}
-                    made => drop(made?),
-                }
-                Ok(id)
-            }
-            Err(error) => Err(error.into()),
+        match client.post::<AgentType>("/agent-types", &declaration) {
+            // Another command declared it first.
+            Err(ClientError::Refused(problem)) if problem.status == 409 => {}
+            made => drop(made?),
         }
+        Ok(())
     }
 }
 

@@ -24,7 +24,17 @@ use page::{How, Page};
 use crate::cli::kit::{commands, help};
 
 /// Blocks that no test can run, by their first line. The reason is in the fence.
-const UNRUN: &[(&str, &str)] = &[("README.md", "cargo xtask demo"), ("README.md", "cargo xtask test")];
+const UNRUN: &[(&str, &str)] = &[
+    ("README.md", "pip install stead"),
+    ("README.md", "cargo xtask demo"),
+    ("README.md", "cargo xtask test"),
+    ("docs/how-to/install.md", "cargo xtask dist"),
+    ("docs/how-to/install.md", "sh install.sh stead-0.1.0-x86_64-linux.tar.gz"),
+    ("docs/how-to/install.md", "pip install ./stead-0.1.0-py3-none-manylinux_2_34_x86_64.whl"),
+    ("docs/how-to/install.md", "apt install ./stead_0.1.0_amd64.deb"),
+    ("docs/how-to/install.md", "sudo STEAD_HOME=/var/lib/stead stead status"),
+    ("docs/how-to/install.md", "podman load --input stead-0.1.0-oci.tar"),
+];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
@@ -63,6 +73,7 @@ pages! {
     digests: "docs/how-to/digests.md",
     eval: "docs/how-to/eval.md",
     git: "docs/how-to/git.md",
+    install: "docs/how-to/install.md",
     providers: "docs/how-to/providers.md",
     agent_types: "docs/how-to/agent-types.md",
     content: "docs/how-to/content.md",

@@ -63,7 +63,7 @@ fn the_beginning_of_an_id_is_enough_where_it_is_unique() {
 }
 
 #[test]
-fn run_leaves_no_agent_type_and_hints_at_doctor_only_where_it_helps() {
+fn run_shares_one_agent_type_and_hints_at_doctor_only_where_it_helps() {
     build_init();
     let options = ServerOptions::default().env("PODMAN_BASE_URL", "unix:///nonexistent/podman.sock");
     let (server, git) = (TestServer::start_with(kit::BINARY, options), GitServer::start());
@@ -74,8 +74,7 @@ fn run_leaves_no_agent_type_and_hints_at_doctor_only_where_it_helps() {
         items.iter().map(|one| one["id"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
     assert_eq!(run(home, &["run", "--", "echo", "hi"]).ok(), "hi\n");
-    assert_eq!(types(), Vec::<String>::new());
-    // A kept session keeps its agent type.
+    assert_eq!(types(), ["stead-run-native"]);
     run(home, &["run", "--keep", "--", "true"]).ok();
     assert_eq!(types(), ["stead-run-native"]);
     // A missing repository gives no hint to check this machine; an unreachable Podman does.

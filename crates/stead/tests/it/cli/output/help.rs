@@ -56,9 +56,12 @@ fn a_wrong_command_line_is_usage() {
 #[test]
 fn version_and_completions_need_no_server() {
     let home = Path::new("/nonexistent");
-    assert_eq!(run(home, &["version"]).ok(), format!("stead {}\n", env!("CARGO_PKG_VERSION")));
-    assert_eq!(run(home, &["version", "--json"]).json()["version"], env!("CARGO_PKG_VERSION"));
-    assert_eq!(run(home, &["--version"]).ok(), format!("stead {}\n", env!("CARGO_PKG_VERSION")));
+    let version = run(home, &["version", "--json"]).json();
+    assert_eq!(version["version"], env!("CARGO_PKG_VERSION"));
+    let commit = version["commit"].as_str().unwrap();
+    assert!(commit.len() == 12 && commit.bytes().all(|byte| byte.is_ascii_hexdigit()), "{commit}");
+    let line = format!("stead {} ({commit})\n", env!("CARGO_PKG_VERSION"));
+    assert_eq!([run(home, &["version"]).ok(), run(home, &["--version"]).ok()], [line.clone(), line]);
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = run(home, &["completions", shell]).ok();
         assert!(script.contains("agent-type"), "{shell}");

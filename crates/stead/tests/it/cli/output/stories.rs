@@ -288,6 +288,8 @@ fn this_program_and_its_server() {
     story.tell_briefly("man");
     story.tell("man --dir /dev/null/x");
     story.tell("version");
+    let commit = kit::run(server.home(), &["version", "--json"]).json()["commit"].as_str().unwrap().to_owned();
+    story.text = story.text.replace(&commit, "COMMIT");
     story.tell("version extra");
     story.tell("mcp install claude-code");
     story.tell("mcp install emacs");

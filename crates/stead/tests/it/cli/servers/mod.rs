@@ -6,3 +6,4 @@ mod login;
 mod network_presets;
 mod offline;
 mod serve;
+mod upgrade;

@@ -7,7 +7,7 @@ use std::process::Stdio;
 use serde_json::json;
 use stead_testkit::{GitServer, TestServer};
 
-use crate::cli::kit::{BINARY, finish, run, signal, stead, wait};
+use crate::cli::kit::{self, BINARY, finish, run, signal, stead, wait};
 use crate::cli::terminal::Terminal;
 use crate::rows::build_init;
 
@@ -221,4 +221,33 @@ fn run_warns_about_missing_parts_of_a_repository() {
     server.client().put("/platform", json!({"allowed_git_hosts": [git.host()]})).expect(200);
     let ran = run(server.home(), &["run", "--repo", &git.url("app"), "--", "cat", "a.bin"]);
     assert!(ran.out.starts_with("version https://git-lfs") && ran.err.contains("left as pointers"), "{}", ran.err);
+}
+
+/// Requests that the server has answered so far, without those for its metrics.
+fn requests(server: &TestServer) -> u64 {
+    let metrics = server.client().get("/metrics").text;
+    let lines = metrics.lines().filter(|line| line.starts_with("stead_http_requests_total{"));
+    let others = lines.filter(|line| !line.contains("route=\"/metrics\""));
+    others.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).map(|count| count as u64).sum()
+}
+
+#[test]
+fn run_and_exec_need_few_requests() {
+    build_init();
+    let server = kit::server();
+    let home = server.home();
+    let counted = |args: &[&str]| {
+        let before = requests(&server);
+        run(home, args).ok();
+        requests(&server) - before
+    };
+    // The first run on a server also declares the agent type.
+    counted(&["run", "--", "true"]);
+    // Create, start, follow, diff and close. A busy machine may need further requests to wait.
+    let ran = counted(&["run", "--", "true"]);
+    assert!((5..=7).contains(&ran), "stead run made {ran} requests");
+    let session = run(home, &["session", "create", "--agent-type", "stead-run-native"]).ok();
+    // Start and follow: /dev/null has no input to send.
+    assert_eq!(counted(&["exec", session.trim(), "--", "true"]), 2);
+    assert_eq!(run(home, &["exec", session.trim(), "--", "cat"]).ok(), "");
 }

@@ -1,0 +1,50 @@
+/**
+ * Stead: an isolated, governed, reproducible workspace for every AI-agent session.
+ *
+ *     import { Sandbox } from "@stead/sdk";
+ *
+ *     const box = await Sandbox.create();
+ *     console.log((await box.commands.run("uname -a")).stdout);
+ *     await box.close();
+ */
+
+export { Client, type ClientOptions } from "./client.js";
+export { Command, Commands, type CommandOptions, type LineCallback, type RunOptions } from "./commands.js";
+export {
+  BadRequest,
+  CommandFailed,
+  Conflict,
+  ConnectionFailed,
+  Forbidden,
+  NotFound,
+  ProvisioningFailed,
+  ServerError,
+  SteadError,
+  TooManyRequests,
+  Unauthorized,
+  VerificationFailed,
+} from "./errors.js";
+export { Files } from "./files.js";
+export type { CommandResult, OutputChunk } from "./result.js";
+export { Run, Runs } from "./runs.js";
+export { Sandbox, type CreateOptions, type ListOptions } from "./sandbox.js";
+export type { ToolFormat } from "./tools.js";
+export type {
+  AgentType,
+  Blame,
+  Diff,
+  Event,
+  Exec,
+  FileEntry,
+  Moment,
+  Placed,
+  Prompt,
+  Restored,
+  Rewound,
+  Session,
+  SessionFold,
+  Snapshot,
+  Tool,
+  ToolAnswer,
+  Whoami,
+} from "./api.gen/types.gen.js";
