@@ -19,6 +19,7 @@ pub mod provider;
 pub mod request;
 pub mod run;
 pub mod schema;
+pub mod secret;
 pub mod session;
 pub mod token;
 pub mod tool;

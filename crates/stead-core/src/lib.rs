@@ -20,6 +20,7 @@ pub mod rejection;
 pub mod repository;
 pub mod resource;
 pub mod schema;
+pub mod secret;
 pub mod session;
 pub mod spec;
 pub mod time;

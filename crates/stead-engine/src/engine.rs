@@ -40,6 +40,7 @@ use crate::open_session::Cell;
 use crate::ops::PLATFORM;
 use crate::readiness::Readiness;
 use crate::recover;
+use crate::secret_vault::SecretVault;
 use crate::session_token::{SessionTokenClaims, TokenKey};
 use crate::tokens::{self, Authenticated, Tokens};
 
@@ -85,6 +86,8 @@ pub struct Settings {
     pub parsers: Parsers,
     /// Signs the ledger. Without it records are chained but not signed.
     pub sealer: Option<Arc<Sealer>>,
+    /// The file of the key that seals secrets. Without it no secret can be stored.
+    pub secret_key: Option<PathBuf>,
     /// The file that records steps of the wall clock, so that a step while the server is down
     /// closes no session.
     pub clock_file: Option<PathBuf>,
@@ -109,6 +112,7 @@ impl Default for Settings {
             blob_grace: Duration::from_secs(24 * 3600),
             parsers: Parsers::InProcess,
             sealer: None,
+            secret_key: None,
             clock_file: None,
         }
     }
@@ -153,6 +157,7 @@ struct Inner {
     settings: Settings,
     token_key: TokenKey,
     tokens: Tokens,
+    secrets: SecretVault,
     project_deletions: Deletions,
     /// Released by [`Engine::stop`]. Until then no other engine works on this store.
     ownership: Mutex<Option<Ownership>>,
@@ -194,6 +199,7 @@ impl Engine {
             None => None,
         };
         let tokens = Tokens::load(&store, platform.unwrap_or_default().roles).await?;
+        let secrets = SecretVault::new(settings.secret_key.clone(), token_key.placeholder_key());
         let digests = Digests::new(settings.parsers.clone());
         let lanes = Lanes::new(settings.calls_per_session);
         let creations = Creations::new(settings.concurrent_creations);
@@ -204,6 +210,7 @@ impl Engine {
             settings,
             token_key,
             tokens,
+            secrets,
             project_deletions: Deletions::default(),
             ownership: Mutex::new(Some(ownership)),
             cells: Mutex::default(),
@@ -307,6 +314,10 @@ impl Engine {
 
     pub(crate) fn tokens(&self) -> &Tokens {
         &self.0.tokens
+    }
+
+    pub(crate) fn secrets(&self) -> &SecretVault {
+        &self.0.secrets
     }
 
     /// Checks that operations can succeed now.

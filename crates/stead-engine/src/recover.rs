@@ -24,6 +24,7 @@ use crate::journal::history::history;
 use crate::journal::search_terms;
 use crate::open_session::OpenSession;
 use crate::reconcile;
+use crate::secret_env;
 
 pub(crate) async fn recover(engine: &Engine) -> Result<(), OpError> {
     for provider in engine.providers().iter() {
@@ -179,7 +180,7 @@ async fn adopt(engine: &Engine, session: &Session) -> Result<std::sync::Arc<dyn 
         workspace: spec.id,
         session: session.id,
         limits: spec.limits.clone(),
-        env: spec.plan.env.clone(),
+        env: secret_env::with_placeholders(engine, session.id, spec.plan.env.clone()),
         base_image: spec.base_image.clone(),
         image_roots: spec.image_roots.clone(),
         image_digest: spec.image_digest.clone(),

@@ -15,8 +15,8 @@ use crate::routes::sessions::{
     self, clones, diff, digests, events, execs, files, lifecycle, prompts, rewind, runs, snapshots,
 };
 use crate::routes::{
-    agent_types, audit, blobs, content, health, images, platform, pool, projects, providers, quotas, tokens, tools,
-    usage,
+    agent_types, audit, blobs, content, health, images, platform, pool, projects, providers, quotas, secrets, tokens,
+    tools, usage,
 };
 use crate::{auth, host, mcp, openapi, problem, quota, request_log};
 
@@ -51,6 +51,9 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(pool::list))
         .routes(routes!(images::list))
         .routes(routes!(images::show, images::import, images::remove))
+        .routes(routes!(secrets::list))
+        .routes(routes!(secrets::show, secrets::set, secrets::remove))
+        .routes(routes!(secrets::rekey))
         .routes(routes!(usage::show))
         .routes(routes!(usage::history))
         .routes(routes!(sessions::create, sessions::list))

@@ -95,6 +95,7 @@ impl Server {
         let podman = config.podman()?;
         let database = config.database()?;
         let (git, retention) = (config.git()?, config.mirror_retention()?);
+        let secret_key = config.secret_key();
         let home = config.home.clone();
         home.create()?;
         let lock = home.lock()?;
@@ -126,7 +127,7 @@ impl Server {
             let providers = providers(identity, &home, podman, (layers, images.clone()))?;
             let mirrors = Mirrors::open(git).map_err(|error| Failure::from_error(&error))?;
             let settings = engine_settings(&settings, (mirrors, retention), images, home.path().join("clock.json"));
-            let settings = Settings { sealer: Some(sealer), ..settings };
+            let settings = Settings { sealer: Some(sealer), secret_key: Some(secret_key), ..settings };
             let engine = Engine::start(store, ownership, providers, settings).await;
             Ok::<_, Failure>((listener, engine.map_err(|error| Failure::from_error(&error))?))
         })?;

@@ -22,6 +22,7 @@ use crate::error::OpError;
 use crate::failpoint;
 use crate::open_session::{Intent, OpenSession};
 use crate::ops;
+use crate::secret_env;
 
 /// When the reconciler looks for more work.
 pub(crate) enum Again {
@@ -45,7 +46,10 @@ async fn record(session: &OpenSession, outcome: Outcome) -> Result<Again, OpErro
 /// Performs one effect and records its outcome.
 pub(crate) async fn perform(engine: &Engine, session: &OpenSession, intent: Intent) -> Result<Again, OpError> {
     match intent.effect {
-        Some(Effect::CreateWorkspace { provider, order }) => create_workspace(engine, session, provider, &order).await,
+        Some(Effect::CreateWorkspace { provider, order }) => {
+            let env = secret_env::with_placeholders(engine, session.id(), order.env.clone());
+            create_workspace(engine, session, provider, &CreateOrder { env, ..*order }).await
+        }
         Some(Effect::ShareWorkspace { source, workspace }) => share_workspace(engine, session, source, workspace).await,
         Some(Effect::BeginWork) => {
             let began = tokio::select! {
@@ -55,6 +59,7 @@ pub(crate) async fn perform(engine: &Engine, session: &OpenSession, intent: Inte
             record(session, began).await
         }
         Some(Effect::PerformAction { workspace, action, env }) => {
+            let env = secret_env::with_placeholders(engine, session.id(), env);
             let step = InitStep { workspace, action, env, now: intent.at };
             perform_action(engine, session, step).await
         }

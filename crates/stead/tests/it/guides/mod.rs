@@ -69,6 +69,7 @@ pages! {
     operations: "docs/how-to/operations.md",
     policies: "docs/how-to/policies.md",
     quotas: "docs/how-to/quotas.md",
+    secrets: "docs/how-to/secrets.md",
     security: "docs/how-to/security.md",
     sessions: "docs/how-to/sessions.md",
     teams: "docs/how-to/teams.md",
