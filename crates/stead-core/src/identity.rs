@@ -7,6 +7,7 @@ mod access;
 mod actor;
 mod permission;
 mod role;
+pub mod secret;
 mod tenant;
 mod token;
 

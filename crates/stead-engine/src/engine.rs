@@ -29,6 +29,7 @@ use crate::background::seals;
 use crate::clock::{self, Clock};
 use crate::content::mcp::Connections;
 use crate::digests::Digests;
+use crate::effects::secret_vault::SecretVault;
 use crate::effects::snapshot_hashes::SnapshotHashes;
 use crate::effects::workspace_users::WorkspaceUsers;
 use crate::error::OpError;
@@ -40,7 +41,6 @@ use crate::open_session::Cell;
 use crate::ops::PLATFORM;
 use crate::readiness::Readiness;
 use crate::recover;
-use crate::secret_vault::SecretVault;
 use crate::session_token::{SessionTokenClaims, TokenKey};
 use crate::tokens::{self, Authenticated, Tokens};
 

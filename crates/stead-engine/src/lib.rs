@@ -15,8 +15,6 @@ pub mod ops;
 mod readiness;
 mod reconcile;
 mod recover;
-mod secret_env;
-mod secret_vault;
 mod session_token;
 mod tokens;
 

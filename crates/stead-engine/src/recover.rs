@@ -17,6 +17,7 @@ use stead_providers::{AdoptOrder, ProviderError};
 use crate::backoff::Backoff;
 use crate::effects::checkpoints;
 use crate::effects::exec_watch;
+use crate::effects::secret_env;
 use crate::effects::snapshot_hashes;
 use crate::engine::Engine;
 use crate::error::OpError;
@@ -24,7 +25,6 @@ use crate::journal::history::history;
 use crate::journal::search_terms;
 use crate::open_session::OpenSession;
 use crate::reconcile;
-use crate::secret_env;
 
 pub(crate) async fn recover(engine: &Engine) -> Result<(), OpError> {
     for provider in engine.providers().iter() {

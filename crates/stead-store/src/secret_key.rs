@@ -1,8 +1,8 @@
 //! The key under which the values of secrets are sealed in the database.
 //!
-//! The key is a file outside the database, so that a copy of the database reveals no value. A second
-//! file beside it, with the suffix `.next`, exists while the secrets are sealed again under a new
-//! key. A crash in the middle leaves both, and each sealed value names its key.
+//! The key is a file outside the database, so that a copy of the database reveals no value. A
+//! second file beside it, with the suffix `.next`, exists while the secrets are sealed again under
+//! a new key. A crash in the middle leaves both, and each sealed value names its key.
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};

@@ -32,8 +32,8 @@ request! {
         optional argv: Argv,
         /// Working directory; a relative path starts at the workspace root.
         default(WORKSPACE_ROOT.to_owned()) cwd: String,
-        /// Environment variables to add for this command. The server does not store their values. For
-        /// a secret the command gets a placeholder.
+        /// Environment variables to add for this command. The server does not store their values.
+        /// For a secret the command gets a placeholder.
         optional env: Env,
         /// Standard input: a text that is followed by end of file, `true` to keep it open for
         /// `/stdin`, or `false` for an empty input. A command with a terminal always has an open

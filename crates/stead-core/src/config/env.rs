@@ -45,7 +45,8 @@ impl Env {
         self.0.keys().map(String::as_str)
     }
 
-    /// Returns the variables whose values are texts. After [`Env::with_placeholders`] these are all.
+    /// Returns the variables whose values are texts. After [`Env::with_placeholders`] these are
+    /// all.
     pub fn texts(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().filter_map(|(name, value)| match value {
             Variable::Text(text) => Some((name.as_str(), text.as_str())),

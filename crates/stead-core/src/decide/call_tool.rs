@@ -90,8 +90,8 @@ pub(super) fn in_catalog(session: &Session, tool: ToolName, actor: &Actor) -> Re
     }
 }
 
-/// Returns the arguments for the journal. As for an exec, it has neither the values of variables nor
-/// the standard input, in which clients pass credentials. A reference to a secret stays.
+/// Returns the arguments for the journal. As for an exec, it has neither the values of variables
+/// nor the standard input, in which clients pass credentials. A reference to a secret stays.
 fn recorded(tool: ToolName, mut arguments: Value) -> Value {
     if !matches!(tool, ToolName::Bash | ToolName::Python) {
         return arguments;

@@ -15,6 +15,7 @@ use stead_providers::{ActionOrder, Done, Health, Performed, ProviderError, Works
 
 use crate::effects::guard::guard;
 use crate::effects::repository::Watcher;
+use crate::effects::secret_env;
 use crate::effects::workspace_users::Remaining;
 use crate::effects::{bundle, checkpoints, exec_watch, file_changes, pause, repository};
 use crate::engine::Engine;
@@ -22,7 +23,6 @@ use crate::error::OpError;
 use crate::failpoint;
 use crate::open_session::{Intent, OpenSession};
 use crate::ops;
-use crate::secret_env;
 
 /// When the reconciler looks for more work.
 pub(crate) enum Again {

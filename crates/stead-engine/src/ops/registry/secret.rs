@@ -108,7 +108,7 @@ fn not_found(name: &Name) -> OpError {
 }
 
 async fn view(engine: &Engine, secret: SealedSecret) -> SecretView {
-    let usable = crate::secret_vault::open(engine, &secret).await.is_ok();
+    let usable = crate::effects::secret_vault::open(engine, &secret).await.is_ok();
     SecretView { secret, usable }
 }
 

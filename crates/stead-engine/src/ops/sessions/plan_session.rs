@@ -13,12 +13,12 @@ use stead_providers::{AllowedMount, Health, judge_host_paths};
 
 use crate::clock;
 use crate::effects::bundle;
+use crate::effects::secret_env;
 use crate::engine::Engine;
 use crate::error::OpError;
 use crate::ops::boxed;
 use crate::ops::registry::project::check_not_deleting;
 use crate::ops::{agent_type, platform, project};
-use crate::secret_env;
 
 /// A session as it would start now.
 #[derive(Debug, Clone)]

@@ -15,6 +15,7 @@ use crate::effects::file_changes;
 use crate::effects::git_tool;
 use crate::effects::guard::{guard, guard_op};
 use crate::effects::perform::millis;
+use crate::effects::secret_env;
 use crate::engine::Engine;
 use crate::error::OpError;
 use crate::failpoint::pause;
@@ -23,7 +24,6 @@ use crate::ops::boxed;
 use crate::ops::files::operate_files::refuse;
 use crate::ops::tools::background_bash;
 use crate::ops::tools::call_bound_tool::by_catalog;
-use crate::secret_env;
 
 const CANCEL_AGAIN: Duration = Duration::from_millis(50);
 

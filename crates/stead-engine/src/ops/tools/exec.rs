@@ -13,6 +13,7 @@ use crate::claim::Claims;
 use crate::clock;
 use crate::effects::exec_watch;
 use crate::effects::guard::guard_op;
+use crate::effects::secret_env;
 use crate::engine::Engine;
 use crate::error::OpError;
 use crate::failpoint::pause;
@@ -20,7 +21,6 @@ use crate::open_session::{Intent, OpenSession};
 use crate::ops::Idempotency;
 use crate::ops::boxed;
 use crate::ops::files::operate_files::refuse;
-use crate::secret_env;
 
 /// An exec. Once it has finished, it has the head and tail of each output stream.
 #[derive(Debug, Clone, PartialEq, Eq)]

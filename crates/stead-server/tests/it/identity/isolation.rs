@@ -266,7 +266,8 @@ async fn t2_no_token_reaches_another_project_by_any_route() {
             }
             if path.contains('{') && !path.starts_with("/api/v1/schemas") {
                 let [theirs, nothing] = &answers[..] else { unreachable!() };
-                // The stranger may have created the missing thing in its own project, and deleted it.
+                // The stranger may have created the missing thing in its own project, and deleted
+                // it.
                 let own_secret = path.starts_with("/api/v1/secrets/") && matches!(theirs.0, 201 | 204);
                 let made = (method == "POST" && theirs.0 == 201) || (method != "GET" && own_secret);
                 assert!(made || theirs.0 >= 400, "{method} {path} as {who}: {theirs:?}");

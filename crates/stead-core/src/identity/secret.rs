@@ -48,8 +48,8 @@ record! {
     /// Where and how the server may use a secret.
     [Debug, Clone, PartialEq, Eq, Serialize, Deserialize]
     SecretBinding as "SecretBinding" {
-        /// Hosts that may receive the secret, as `host` or `host:port`. A host without a port stands
-        /// for the ports of the rule or service that names the secret.
+        /// Hosts that may receive the secret, as `host` or `host:port`. A host without a port
+        /// stands for the ports of the rule or service that names the secret.
         required hosts: Vec<SecretHost>,
         /// Request header that carries the secret. Absent for `authorization`.
         optional #[serde(default, skip_serializing_if = "Option::is_none")] header: Bounded<1, 64>,

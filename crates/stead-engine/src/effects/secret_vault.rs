@@ -61,8 +61,8 @@ impl SecretVault {
         Ok(held.clone())
     }
 
-    /// Returns the keys for a new value. The first secret creates the key. A server that has secrets
-    /// and no key gets no new one: the operator must know that the values are lost.
+    /// Returns the keys for a new value. The first secret creates the key. A server that has
+    /// secrets and no key gets no new one: the operator must know that the values are lost.
     pub(crate) async fn keys_for_writing(
         &self,
         engine: &Engine,

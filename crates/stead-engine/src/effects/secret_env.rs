@@ -6,10 +6,10 @@ use stead_core::identity::Tenant;
 use stead_core::spec::SessionSpec;
 use stead_core::{Name, Rejection, SessionId};
 
+use crate::effects::secret_vault::{SecretUser, find_usable, open};
 use crate::engine::Engine;
 use crate::error::OpError;
 use crate::open_session::OpenSession;
-use crate::secret_vault::{SecretUser, find_usable, open};
 
 /// Replaces references by the placeholders of the session. The box never gets a value.
 pub(crate) fn with_placeholders(engine: &Engine, session: SessionId, env: Env) -> Env {
