@@ -80,7 +80,11 @@ fn n5_secret_is_in_no_file_of_the_home() {
     let mut server = server();
     let client = server.client().clone();
     set(&client);
-    server.agent_type("coder", json!({"enabled": true, "provider": "native", "require_workspace": true}));
+    // The search reads the whole image of the volume.
+    let workspace = json!({
+        "enabled": true, "provider": "native", "require_workspace": true, "resource_limits": {"disk": "64M"},
+    });
+    server.agent_type("coder", workspace);
     let wanted = json!({"agent_type": "coder", "task": {"env": {"KEY": {"secret": "api"}}}});
     let id = client.post("/sessions", wanted).expect(201)["id"].as_str().unwrap().to_owned();
     let session = settled(&server, &id);
