@@ -29,4 +29,5 @@ pub use event::Event;
 pub use exec::Exec;
 pub use list::List;
 pub use problem::{Code, FieldError, Parameters, Problem};
+pub use project::secret;
 pub use session::Session;

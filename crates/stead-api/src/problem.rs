@@ -97,6 +97,7 @@ codes! {
     Stale = "stale", 412, "The file has changed";
     Present = "present", 412, "The file exists";
     RangeNotSatisfiable = "range_not_satisfiable", 416, "The range lies outside the file";
+    SecretNotUsable = "secret_not_usable", 422, "The secret cannot be used here";
     LimitRequired = "limit_required", 422, "A resource limit must be set";
     Capacity = "capacity", 429, "The server is full";
     QuotaExceeded = "quota_exceeded", 429, "A quota is used up";
@@ -107,6 +108,7 @@ codes! {
     TooManyRequests = "too_many_requests", 429, "Too many requests";
     InsufficientStorage = "insufficient_storage", 507, "The server's disk is full";
     Internal = "internal", 500, "The server failed";
+    SecretsUnavailable = "secrets_unavailable", 503, "Secrets cannot be used";
     Unavailable = "unavailable", 503, "Temporarily unavailable";
 }
 

@@ -1,6 +1,7 @@
 //! Lists and deletions of projects, and their use of quotas.
 
 pub mod quota;
+pub mod secret;
 
 use serde::{Deserialize, Serialize};
 use stead_core::env::Env;

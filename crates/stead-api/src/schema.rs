@@ -71,6 +71,7 @@ schemas! {
     TokenId = id("tok");
     Permission = words(stead_core::identity::Permission::ALL.iter().map(|word| word.as_str()));
     Roles = stead_core::identity::Roles::json_schema();
+    SecretRequest = stead_core::secret::SecretRequest::json_schema();
     TokenRequest = stead_core::identity::TokenRequest::json_schema();
     TokenRotation = stead_core::identity::TokenRotation::json_schema();
     Digest = json!({"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"});
@@ -78,6 +79,7 @@ schemas! {
     Day = json!({"type": "string", "format": "date", "pattern": stead_core::Day::PATTERN, "description": "A day in UTC."});
     Timestamp = json!({"type": "string", "format": "date-time", "description": "RFC 3339, UTC."});
     Env = env::env();
+    SecretReference = env::secret_reference();
     RepositoryUrl = text("https, ssh, user@host:path, http, file or an absolute path; without credentials.", policy::URL, 2048);
     GitRef = text("A branch, tag or commit.", policy::GIT_REF, 255);
     WorkspacePolicy = policy::workspace_policy();

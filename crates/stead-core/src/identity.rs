@@ -8,6 +8,7 @@ mod actor;
 mod audit_kind;
 mod permission;
 mod role;
+pub mod secret;
 mod tenant;
 mod token;
 

@@ -30,7 +30,7 @@ pub use content_hash::ContentHash;
 pub use decide::{conclude, conclude_with_next, decide, decide_and_conclude, decide_with_next, may_use_exec, next};
 pub use event::{Event, Recorded};
 pub use id::{CallId, ExecId, Name, RunId, SessionId, SnapshotId, TokenId, WorkspaceId};
-pub use identity::{Actor, AuditKind};
+pub use identity::{Actor, AuditKind, secret};
 pub use rejection::Rejection;
 pub use repository::{git_push, remote, resolved_commit};
 pub use resource::Resource;

@@ -179,10 +179,12 @@ macro_rules! record {
 }
 pub(crate) use record;
 
-/// The name of a field in JSON. `kind` is `type` there, which is a keyword of Rust.
+/// The name of a field in JSON. `kind` is `type` and `written_as` is `as` there, which are keywords
+/// of Rust.
 pub(crate) const fn wire(field: &'static str) -> &'static str {
     match field.as_bytes() {
         b"kind" => "type",
+        b"written_as" => "as",
         _ => field,
     }
 }

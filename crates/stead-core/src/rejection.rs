@@ -9,7 +9,7 @@ use crate::remote::RepositoryRefused;
 use crate::rewind::NoCheckpoint;
 use crate::session::Status;
 use crate::tool::ToolName;
-use crate::{ExecId, SnapshotId};
+use crate::{ExecId, Name, SnapshotId};
 
 /// The reason why a command is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -40,6 +40,11 @@ pub enum Rejection {
          set {quantity} in the agent type's workspace.resource_limits"
     )]
     LimitRequired { scope: Scope, quantity: Quantity },
+    #[error(
+        "no secret '{name}' is usable here: {reason}; set it with stead secret set {name} --host HOST --agent-type \
+         {agent_type}"
+    )]
+    SecretNotUsable { name: Name, agent_type: Name, reason: &'static str },
     #[error("this session has no workspace: {reason}")]
     NoWorkspace { reason: &'static str },
     #[error("the session is {status}, not active")]
@@ -91,6 +96,7 @@ impl Rejection {
             Self::BundleRefused { .. } | Self::BundleMissing { .. } => "bundle_refused",
             Self::HostImage { .. } => "base_image_refused",
             Self::LimitRequired { .. } => "limit_required",
+            Self::SecretNotUsable { .. } => "secret_not_usable",
             Self::NoWorkspace { .. } => "no_workspace",
             Self::NotActive { .. } => "session_not_active",
             Self::CallInProgress => "calls_under_way",

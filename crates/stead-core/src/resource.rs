@@ -21,6 +21,7 @@ words!(
         Route = "route",
         Run = "run",
         Schema = "schema",
+        Secret = "secret",
         Session = "session",
         Snapshot = "snapshot",
         Step = "step",

@@ -38,6 +38,9 @@ use crate::{Name, SessionId, WorkspaceId};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionSpec {
     pub agent_type: Name,
+    /// The project that owns the agent type. `None` for one of the platform.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_type_project: Option<Name>,
     pub project: Option<Name>,
     pub task: Task,
     pub content: Option<ContentBinding>,
@@ -213,6 +216,7 @@ pub fn specify(
     let empty = workspace.as_ref().is_some_and(|workspace| workspace.policy.policy.kind() == PolicyKind::Empty);
     Ok(SessionSpec {
         agent_type: request.agent_type,
+        agent_type_project: declared.agent_type.project.clone(),
         project: request.project,
         // An agent can read its own session. With an empty policy the record must not reveal the
         // repository either.

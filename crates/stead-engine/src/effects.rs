@@ -10,5 +10,7 @@ pub(crate) mod network;
 pub(crate) mod pause;
 pub(crate) mod perform;
 pub(crate) mod repository;
+pub(crate) mod secret_env;
+pub(crate) mod secret_vault;
 pub(crate) mod snapshot_hashes;
 pub(crate) mod workspace_users;

@@ -31,6 +31,7 @@ use crate::background::seals;
 use crate::clock::{self, Clock};
 use crate::content::mcp::Connections;
 use crate::digests::Digests;
+use crate::effects::secret_vault::SecretVault;
 use crate::effects::snapshot_hashes::SnapshotHashes;
 use crate::effects::workspace_users::WorkspaceUsers;
 use crate::error::OpError;
@@ -89,6 +90,8 @@ pub struct Settings {
     pub parsers: Parsers,
     /// Signs the ledger. Without it records are chained but not signed.
     pub sealer: Option<Arc<Sealer>>,
+    /// The file of the key that seals secrets. Without it no secret can be stored.
+    pub secret_key: Option<PathBuf>,
     /// The file that records steps of the wall clock, so that a step while the server is down
     /// closes no session.
     pub clock_file: Option<PathBuf>,
@@ -114,6 +117,7 @@ impl Default for Settings {
             blob_grace: Duration::from_secs(24 * 3600),
             parsers: Parsers::InProcess,
             sealer: None,
+            secret_key: None,
             clock_file: None,
         }
     }
@@ -158,6 +162,7 @@ struct Inner {
     settings: Settings,
     token_key: TokenKey,
     tokens: Tokens,
+    secrets: SecretVault,
     project_deletions: Deletions,
     /// Released by [`Engine::stop`]. Until then no other engine works on this store.
     ownership: Mutex<Option<Ownership>>,
@@ -200,6 +205,7 @@ impl Engine {
             None => None,
         };
         let tokens = Tokens::load(&store, platform.unwrap_or_default().roles).await?;
+        let secrets = SecretVault::new(settings.secret_key.clone(), token_key.placeholder_key());
         let digests = Digests::new(settings.parsers.clone());
         let lanes = Lanes::new(settings.calls_per_session);
         let creations = Creations::new(settings.concurrent_creations);
@@ -210,6 +216,7 @@ impl Engine {
             settings,
             token_key,
             tokens,
+            secrets,
             project_deletions: Deletions::default(),
             ownership: Mutex::new(Some(ownership)),
             cells: Mutex::default(),
@@ -324,6 +331,10 @@ impl Engine {
 
     pub(crate) fn tokens(&self) -> &Tokens {
         &self.0.tokens
+    }
+
+    pub(crate) fn secrets(&self) -> &SecretVault {
+        &self.0.secrets
     }
 
     /// Checks that operations can succeed now.

@@ -106,6 +106,10 @@ pub enum OpError {
     Image(#[from] stead_providers::ImageError),
     #[error("this server keeps no images")]
     NoImages,
+    #[error("this server keeps no secrets")]
+    NoSecrets,
+    #[error(transparent)]
+    SecretKey(stead_store::SecretKeyError),
     #[error("a blob could not be stored or read")]
     Blob(#[from] stead_store::BlobError),
     #[error(transparent)]

@@ -54,6 +54,8 @@ pub use registry::project::{
 };
 pub use registry::providers::{ProviderReport, providers};
 pub use registry::quota::{Reserved, effective_quotas, quotas, reserved, set_quotas};
+pub(crate) use registry::secret::stored_secret;
+pub use registry::secret::{SecretView, rekey_secrets, remove_secret, secret, secrets, set_secret};
 pub use registry::token::{IssuedToken, create_token, revoke_token, rotate_token, token, tokens};
 pub use sessions::change_network::{grant_network, narrow_network};
 pub use sessions::clone_session::{CloneOrder, Isolation, clone_session};

@@ -18,6 +18,7 @@ use crate::backoff::Backoff;
 use crate::effects::checkpoints;
 use crate::effects::exec_watch;
 use crate::effects::network;
+use crate::effects::secret_env;
 use crate::effects::snapshot_hashes;
 use crate::engine::Engine;
 use crate::error::OpError;
@@ -181,7 +182,7 @@ async fn adopt(engine: &Engine, session: &Session) -> Result<std::sync::Arc<dyn 
         workspace: spec.id,
         session: session.id,
         limits: spec.limits.clone(),
-        env: spec.plan.env.clone(),
+        env: secret_env::with_placeholders(engine, session.id, spec.plan.env.clone()),
         base_image: spec.base_image.clone(),
         image_roots: spec.image_roots.clone(),
         image_digest: spec.image_digest.clone(),

@@ -4,6 +4,7 @@
 //! without a table, and it cannot be derived from the journal or the logs. The key is generated
 //! once and stored in the database.
 
+use stead_core::secret::PlaceholderKey;
 use stead_core::{SessionId, Timestamp};
 
 const PREFIX: &str = "sst_";
@@ -26,6 +27,12 @@ impl TokenKey {
 
     pub(crate) fn from_hex(text: &str) -> Option<Self> {
         blake3::Hash::from_hex(text).ok().map(|hash| Self(*hash.as_bytes()))
+    }
+
+    /// Returns the key of placeholders for secrets. It is not derived from the key that seals
+    /// secrets, so placeholders stay valid when that one is replaced.
+    pub(crate) fn placeholder_key(&self) -> PlaceholderKey {
+        PlaceholderKey::derive(&self.0)
     }
 
     fn proof(&self, claims: SessionTokenClaims) -> blake3::Hash {

@@ -191,6 +191,7 @@ fn describe(path: &str, parameter: &mut Value) {
         "digest" => "Hash of the blob.",
         "schema" => "Name of the schema.",
         "name" if path.starts_with("/api/v1/images") => "Name of the image.",
+        "name" if path.starts_with("/api/v1/secrets") => "Name of the secret.",
         "name" => "Name of the content.",
         "v" => "Version of the content.",
         "path" if path.starts_with("/api/v1/content") => "Path of the file in the content.",

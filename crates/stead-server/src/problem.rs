@@ -26,7 +26,7 @@ use stead_engine::OpError;
 use stead_fs::archive::ArchiveError;
 use stead_fs::{ErrorCode, FsError};
 use stead_providers::{ExecError, ImageError, OperateError};
-use stead_store::{BlobError, StoreError};
+use stead_store::{BlobError, SecretKeyError, StoreError};
 
 use crate::extract::upload;
 
@@ -185,7 +185,18 @@ impl From<OpError> for Problem {
             OpError::Operate(error) => error.into(),
             OpError::Exec(error) => error.into(),
             OpError::Image(error) => error.into(),
-            OpError::NoImages => Self::new(Code::Unavailable, text),
+            OpError::NoImages | OpError::NoSecrets => Self::new(Code::Unavailable, text),
+            // The operator reads which file is missing. A member of a project learns no path.
+            OpError::SecretKey(SecretKeyError::DoesNotOpen { .. }) => Self::new(Code::SecretsUnavailable, text)
+                .hint("set the secret again, or remove it; `stead verify` checks all of them"),
+            OpError::SecretKey(_) => {
+                log(&error);
+                Self::new(
+                    Code::SecretsUnavailable,
+                    "the key of the secrets cannot be used, so no secret can be used or stored",
+                )
+                .hint("the log of the server and `stead verify` name the file and the reason")
+            }
             OpError::Blob(BlobError::Source { source }) => {
                 upload::refusal(source).unwrap_or_else(|error| Self::internal(&error))
             }
@@ -224,6 +235,7 @@ impl From<Rejection> for Problem {
             Rejection::BundleRefused { .. } | Rejection::BundleMissing { .. } => Code::BundleRefused,
             Rejection::HostImage { .. } => Code::BaseImageRefused,
             Rejection::LimitRequired { .. } => Code::LimitRequired,
+            Rejection::SecretNotUsable { .. } => Code::SecretNotUsable,
             Rejection::NoWorkspace { .. } => Code::NoWorkspace,
             Rejection::NotActive { .. } => Code::SessionNotActive,
             Rejection::CallInProgress => Code::CallsUnderWay,
@@ -251,6 +263,9 @@ impl From<Rejection> for Problem {
                 quantity: Some(quantity),
                 ..Parameters::default()
             }),
+            Rejection::SecretNotUsable { name, .. } => {
+                Self::new(code, text).about(Parameters::of(Resource::Secret, name.to_string()))
+            }
             Rejection::ProviderNotConfigured { .. } => {
                 Self::new(code, text).hint("GET /providers lists the providers of this server")
             }

@@ -16,7 +16,7 @@ use crate::routes::sessions::{
     snapshots,
 };
 use crate::routes::{
-    agent_types, audit, blobs, content, health, images, page, platform, pool, projects, providers, quotas, tokens,
+    agent_types, audit, blobs, content, health, images, page, platform, pool, projects, providers, quotas, secrets, tokens,
     tools, usage,
 };
 use crate::{auth, host, mcp, openapi, problem, quota, request_log};
@@ -53,6 +53,9 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(pool::list))
         .routes(routes!(images::list))
         .routes(routes!(images::show, images::import, images::remove))
+        .routes(routes!(secrets::list))
+        .routes(routes!(secrets::show, secrets::set, secrets::remove))
+        .routes(routes!(secrets::rekey))
         .routes(routes!(usage::show))
         .routes(routes!(usage::history))
         .routes(routes!(sessions::create, sessions::list))

@@ -14,6 +14,7 @@ pub(crate) mod pool;
 pub(crate) mod projects;
 pub(crate) mod providers;
 pub(crate) mod quotas;
+pub(crate) mod secrets;
 pub(crate) mod sessions;
 pub(crate) mod tokens;
 pub(crate) mod tools;

@@ -19,6 +19,7 @@ mod error;
 mod failpoints;
 mod journal;
 mod ledger;
+mod secret_key;
 mod store;
 mod tables;
 
@@ -40,6 +41,7 @@ pub use ledger::{
     AcceptedCut, Anchor, Continuity, Cut, InvalidPublicKey, LedgerBreak, LedgerReport, PublicKey, Seal, Sealer,
     SealerError, Table,
 };
+pub use secret_key::{SecretKeyError, SecretKeys};
 pub use store::{Evidence, Store};
 pub use tables::audit::{AuditEntry, AuditOrder, AuditQuery, AuditRow};
 pub use tables::content::{ContentPush, PushError, version_id};

@@ -267,6 +267,7 @@ impl Client {
 fn is_api(path: &str) -> bool {
     [
         "/projects",
+        "/secrets",
         "/platform",
         "/providers",
         "/tools",

@@ -15,7 +15,7 @@ use crate::failure::suggest::meant;
 
 use agent_content::{apply_content, content, digest, prompt, runs, sync};
 use configuration::{
-    agent_type, config, image, login, network, plan, platform, pool, project, providers, token, whoami,
+    agent_type, config, image, login, network, plan, platform, pool, project, providers, secret, token, whoami,
 };
 use execution::{eval, exec, mcp, run, shell, tool, tools};
 use files::{apply, blob, cp, diff, export, restore, rewind, snapshot};
@@ -121,6 +121,9 @@ pub(crate) enum Command {
     Pool(pool::Pool),
     /// Show disk usage, or what sessions reserved per day
     Usage(usage::Usage),
+    /// Store, list and remove secrets that the server adds to requests of boxes
+    #[command(subcommand)]
+    Secret(secret::SecretCommand),
     /// Create, list, rotate and revoke tokens
     #[command(subcommand)]
     Token(token::TokenCommand),
@@ -203,6 +206,7 @@ fn dispatch(command: Command, context: &Context) -> Result<(), Failure> {
         Command::Providers(command) => command.run(context),
         Command::Pool(command) => command.run(context),
         Command::Usage(command) => command.run(context),
+        Command::Secret(command) => command.run(context),
         Command::Token(command) => command.run(context),
         Command::Status(command) => command.run(context),
         Command::Doctor(command) => command.run(context),

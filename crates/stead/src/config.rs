@@ -86,6 +86,7 @@ pub(crate) struct Config {
     memory_overcommit: Option<Setting>,
     max_upload: Option<Setting>,
     blob_grace_seconds: Option<Setting>,
+    secret_key_file: Option<Setting>,
     limits: LimitKeys,
     podman: PodmanKeys,
     allowed_hosts: Vec<String>,
@@ -164,6 +165,7 @@ impl Config {
                 "blob_grace_seconds",
                 file.blob_grace_seconds.map(|number| number.to_string()),
             )?,
+            secret_key_file: merged("STEAD_SECRET_KEY_FILE", "secret_key_file", file.secret_key_file)?,
             limits: LimitKeys::merge(&merge, &file.limits)?,
             podman: PodmanKeys {
                 // The second name is the variable of earlier tools of this kind.

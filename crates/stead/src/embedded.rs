@@ -111,6 +111,7 @@ impl Server {
         let podman = config.podman()?;
         let database = config.database()?;
         let (git, retention) = (config.git()?, config.mirror_retention()?);
+        let secret_key = config.secret_key();
         let home = config.home.clone();
         home.create()?;
         let lock = home.lock()?;
@@ -142,7 +143,7 @@ impl Server {
             let providers = providers(identity, &home, podman, (layers, images.clone()))?;
             let mirrors = Mirrors::open(git).map_err(|error| Failure::from_error(&error))?;
             let settings = engine_settings(&settings, (mirrors, retention), images, home.path().join("clock.json"));
-            let settings = Settings { sealer: Some(sealer), ..settings };
+            let settings = Settings { sealer: Some(sealer), secret_key: Some(secret_key), ..settings };
             let engine = Engine::start(store, ownership, providers, settings).await;
             let engine = engine.map_err(|error| Failure::from_error(&error))?;
             if let Some(platform) = when_taken.first_platform() {

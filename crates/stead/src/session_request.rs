@@ -40,6 +40,9 @@ pub(crate) struct SessionRequest {
     /// Environment variable for the workspace (repeatable)
     #[arg(short, long, value_name = "NAME=VALUE")]
     env: Vec<String>,
+    /// Environment variable that gets the placeholder of a secret; repeatable
+    #[arg(long = "secret", value_name = "NAME=SECRET")]
+    secrets: Vec<String>,
     /// Content of the session with an optional version; by default the newest
     #[arg(long, value_name = "NAME[@VERSION]")]
     content: Option<String>,
@@ -98,6 +101,12 @@ impl SessionRequest {
                 .split_once('=')
                 .ok_or_else(|| Failure::usage(format!("--env must be NAME=VALUE, not {pair:?}")))?;
             env.insert(name.to_owned(), value.into());
+        }
+        for pair in &self.secrets {
+            let (name, secret) = pair
+                .split_once('=')
+                .ok_or_else(|| Failure::usage(format!("--secret must be NAME=SECRET, not {pair:?}")))?;
+            env.insert(name.to_owned(), serde_json::json!({"secret": secret}));
         }
         put_back(&mut task, "env", env);
         Ok(task)

@@ -82,6 +82,7 @@ const CORE_DEPENDENCIES: &[&str] = &[
     "sha2",
     "thiserror",
     "utoipa",
+    "zeroize",
 ];
 
 pub(super) fn direction(tree: &FileTree) -> Findings {

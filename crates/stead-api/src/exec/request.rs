@@ -33,6 +33,7 @@ request! {
         /// Working directory; a relative path starts at the workspace root.
         default(WORKSPACE_ROOT.to_owned()) cwd: String,
         /// Environment variables to add for this command. The server does not store their values.
+        /// For a secret the command gets a placeholder.
         optional env: Env,
         /// Standard input: a text that is followed by end of file, `true` to keep it open for
         /// `/stdin`, or `false` for an empty input. A command with a terminal always has an open
@@ -102,7 +103,7 @@ impl ExecRequest {
             command,
             argv,
             cwd,
-            env: env.iter().map(|(name, _)| name.to_owned()).collect(),
+            env: env.names().map(str::to_owned).collect(),
             stdin_bytes: input.len() as u64,
             // A command with a terminal always has an open standard input.
             stdin: if pty.is_some() { Stdin::Open } else { stdin },

@@ -23,6 +23,7 @@ pub fn example(schema: &str) -> Option<Value> {
         "TokenRequest" => json!({
             "name": "alice-laptop", "user": "alice", "project": "web", "role": "developer", "expires_in": 2_592_000,
         }),
+        "SecretRequest" => json!({"hosts": ["api.example.com"], "agent_types": ["coder"], "value": "sk-example"}),
         "TokenRotation" => json!({"overlap_seconds": 3600}),
         "AccessQuestion" => json!({"permission": "sessions:create", "project": "web"}),
         "SessionTokenRequest" => json!({"expires_in": 3600}),

@@ -38,7 +38,8 @@ parameters! {
         commands: Option<Vec<String>>,
         /// Working directory.
         cwd: String = WORKSPACE_ROOT,
-        /// Environment variables to add for this command.
+        /// Environment variables to add for this command. The journal has their names and not their
+        /// values. {"secret": "NAME"} gives a placeholder for a secret.
         env: Variables,
         /// Text for standard input.
         stdin: Option<String>,
@@ -58,7 +59,8 @@ parameters! {
         code: String,
         /// Working directory.
         cwd: String = WORKSPACE_ROOT,
-        /// Environment variables to add for this program.
+        /// Environment variables to add for this program. The journal has their names and not their
+        /// values. {"secret": "NAME"} gives a placeholder for a secret.
         env: Variables,
         /// Text for standard input.
         stdin: Option<String>,

@@ -171,7 +171,8 @@ impl Parameter for Vec<String> {
     }
 }
 
-/// Environment variables by name.
+/// Environment variables by name. The engine has replaced references to secrets by placeholders, so
+/// only texts are read here.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Variables(pub BTreeMap<String, String>);
 
@@ -179,7 +180,12 @@ const MAX_VARIABLES: usize = 64;
 
 impl Parameter for Variables {
     fn schema() -> Value {
-        json!({"type": "object", "maxProperties": MAX_VARIABLES, "additionalProperties": {"type": "string"}})
+        let secret = json!({
+            "type": "object", "properties": {"secret": {"type": "string"}}, "required": ["secret"],
+            "additionalProperties": false,
+        });
+        let value = json!({"anyOf": [{"type": "string"}, secret]});
+        json!({"type": "object", "maxProperties": MAX_VARIABLES, "additionalProperties": value})
     }
 
     fn absent() -> Option<Self> {

@@ -5,12 +5,23 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::parse::{FieldPath, Read};
+use crate::Name;
+use crate::parse::{FieldPath, Fields, Read};
+use crate::secret::Placeholder;
 
 /// Variables sorted by name. Every name is one that a POSIX shell can set.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Env(BTreeMap<String, String>);
+pub struct Env(BTreeMap<String, Variable>);
+
+/// The value of a variable. A text is configuration: the journal has it, and everyone who may read
+/// the session sees it. A secret is a reference, and the box gets a placeholder.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Variable {
+    Text(String),
+    Secret { secret: Name },
+}
 
 /// The text in place of a value that the reader may not see.
 pub const HIDDEN: &str = "[hidden]";
@@ -22,20 +33,47 @@ const REPOSITORY_PREFIXES: &[&str] =
 
 impl Env {
     pub fn set(&mut self, name: &str, value: impl Into<String>) {
-        self.0.insert(name.to_owned(), value.into());
+        self.0.insert(name.to_owned(), Variable::Text(value.into()));
     }
 
+    /// Returns the text of a variable. `None` for a secret.
     pub fn get(&self, name: &str) -> Option<&str> {
-        self.0.get(name).map(String::as_str)
+        self.texts().find_map(|(found, text)| (found == name).then_some(text))
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
+    /// Returns the variables whose values are texts. After [`Env::with_placeholders`] these are
+    /// all.
+    pub fn texts(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().filter_map(|(name, value)| match value {
+            Variable::Text(text) => Some((name.as_str(), text.as_str())),
+            Variable::Secret { .. } => None,
+        })
+    }
+
+    /// Returns the names of the secrets that variables refer to.
+    pub fn secrets(&self) -> impl Iterator<Item = &Name> {
+        self.0.values().filter_map(|value| match value {
+            Variable::Text(_) => None,
+            Variable::Secret { secret } => Some(secret),
+        })
+    }
+
+    /// Replaces every reference to a secret by the placeholder that the box may see.
+    pub fn with_placeholders(self, placeholder: impl Fn(&Name) -> Placeholder) -> Env {
+        let replaced = |value| match value {
+            Variable::Secret { secret } => Variable::Text(placeholder(&secret).to_string()),
+            text @ Variable::Text(_) => text,
+        };
+        Self(self.0.into_iter().map(|(name, value)| (name, replaced(value))).collect())
     }
 
     /// Replaces every value by [`HIDDEN`].
     pub fn without_values(&self) -> Env {
-        Self(self.0.keys().map(|name| (name.clone(), HIDDEN.to_owned())).collect())
+        Self(self.0.keys().map(|name| (name.clone(), Variable::Text(HIDDEN.to_owned()))).collect())
     }
 
     /// Merges two sets. Values of `over` win.
@@ -54,13 +92,34 @@ impl Env {
     }
 }
 
+impl Read for Variable {
+    fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
+        match value {
+            Value::Object(_) => {
+                let mut fields = Fields::of(value, at)?;
+                let secret = fields.required("secret");
+                fields.done();
+                Some(Self::Secret { secret: secret? })
+            }
+            Value::String(_) => {
+                let text = String::read(value, at)?;
+                match text.chars().count() {
+                    0..=8192 => Some(Self::Text(text)),
+                    _ => at.fail("a value has at most 8192 characters"),
+                }
+            }
+            _ => at.fail("expected a string, or {\"secret\": \"NAME\"} for a secret"),
+        }
+    }
+}
+
 impl Read for Env {
     fn read(value: Value, at: &mut FieldPath<'_>) -> Option<Self> {
-        let variables = BTreeMap::<String, String>::read(value, at)?;
+        let variables = BTreeMap::<String, Variable>::read(value, at)?;
         if variables.len() > 128 {
             return at.fail("at most 128 variables");
         }
-        for (name, text) in &variables {
+        for name in variables.keys() {
             let well_formed = !name.is_empty()
                 && name.len() <= 128
                 && !name.starts_with(|first: char| first.is_ascii_digit())
@@ -71,10 +130,45 @@ impl Read for Env {
                     "{shown:?} is not a variable name: use letters, digits and '_', not starting with a digit"
                 ));
             }
-            if text.chars().count() > 8192 {
-                return at.child(name).fail("a value has at most 8192 characters");
-            }
         }
         Some(Self(variables))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::SessionId;
+    use crate::parse::read;
+    use crate::secret::PlaceholderKey;
+
+    #[test]
+    fn a_secret_is_a_reference_until_the_box_gets_a_placeholder() {
+        let given = json!({"CI": "true", "KEY": {"secret": "api"}});
+        let env: Env = read(given.clone()).unwrap();
+        assert_eq!(serde_json::to_value(&env).unwrap(), given);
+        assert_eq!(serde_json::from_value::<Env>(given).unwrap(), env);
+        assert_eq!(env.texts().collect::<Vec<_>>(), [("CI", "true")]);
+        assert_eq!(env.names().collect::<Vec<_>>(), ["CI", "KEY"]);
+        assert_eq!(env.secrets().map(Name::as_str).collect::<Vec<_>>(), ["api"]);
+        let key = PlaceholderKey::derive(b"server");
+        let resolved = env.with_placeholders(|name| key.placeholder(SessionId::from_bits(1), name));
+        assert!(resolved.get("KEY").unwrap().starts_with("stead-ph-"));
+        assert_eq!(resolved.secrets().count(), 0);
+    }
+
+    #[test]
+    fn a_reference_names_a_secret_and_nothing_else() {
+        for (value, field) in [
+            (json!({"K": {"secret": "a b"}}), "K.secret"),
+            (json!({"K": {}}), "K.secret"),
+            (json!({"K": {"secret": "a", "value": "x"}}), "K.value"),
+            (json!({"K": 1}), "K"),
+            (json!({"K": null}), "K"),
+        ] {
+            assert_eq!(read::<Env>(value.clone()).unwrap_err().errors[0].field, field, "{value}");
+        }
     }
 }

@@ -103,6 +103,9 @@ impl Rules for McpServer {
         if self.url.as_ref().is_some_and(|url| !url.starts_with("http://") && !url.starts_with("https://")) {
             fields.fail("url", "must begin with http:// or https://");
         }
+        if self.env.secrets().next().is_some() {
+            fields.fail("env", "a secret reaches hosts and not programs: an MCP server runs outside every box");
+        }
     }
 
     fn restrict(schema: &mut Value) {

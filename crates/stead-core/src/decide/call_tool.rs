@@ -1,12 +1,13 @@
 //! Rules for tool calls: which actor may use which tool, with which arguments.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::in_workspace;
 use crate::CallId;
 use crate::command::{Effect, FileAccess, Step, ToolAccess};
 use crate::config::{CallLimits, Preset};
 use crate::content::gate::{catalog_tools, not_in_catalog};
+use crate::env::HIDDEN;
 use crate::event::Event;
 use crate::identity::Actor;
 use crate::parse::{MAX_DEPTH, within_depth};
@@ -48,7 +49,8 @@ pub(crate) fn call_tool(
     }
     let limits = spec.tool_limits.for_call(profile);
     check_size(&arguments, &limits)?;
-    let started = Event::ToolCallStarted { call, tool, arguments: arguments.clone(), actor: actor.clone() };
+    let recorded = recorded(tool, arguments.clone());
+    let started = Event::ToolCallStarted { call, tool, arguments: recorded, actor: actor.clone() };
     let access = |tool| if banned(&tool) { ToolAccess::NotEnabled } else { ToolAccess::Allowed };
     let files = FileAccess { read: access(ToolName::Read), write: access(ToolName::Write) };
     Ok(Step { events: vec![started], effect: Some(Effect::CallTool { call, tool, arguments, limits, files }) })
@@ -88,6 +90,23 @@ pub(super) fn in_catalog(session: &Session, tool: ToolName, actor: &Actor) -> Re
     }
 }
 
+/// Returns the arguments for the journal. As for an exec, it has neither the values of variables
+/// nor the standard input, in which clients pass credentials. A reference to a secret stays.
+fn recorded(tool: ToolName, mut arguments: Value) -> Value {
+    if !matches!(tool, ToolName::Bash | ToolName::Python) {
+        return arguments;
+    }
+    for value in arguments.get_mut("env").and_then(Value::as_object_mut).into_iter().flat_map(Map::values_mut) {
+        if !value.is_object() {
+            *value = HIDDEN.into();
+        }
+    }
+    if let Some(stdin) = arguments.get_mut("stdin").filter(|stdin| !stdin.is_null()) {
+        *stdin = HIDDEN.into();
+    }
+    arguments
+}
+
 /// Refuses oversized arguments before they are recorded, because the journal keeps them whole.
 fn check_size(arguments: &Value, limits: &CallLimits) -> Result<(), Rejection> {
     if !within_depth(arguments, MAX_DEPTH) {
@@ -95,4 +114,23 @@ fn check_size(arguments: &Value, limits: &CallLimits) -> Result<(), Rejection> {
     }
     let (bytes, limit) = (arguments.to_string().len() as u64, limits.argument_bytes());
     if bytes > limit { Err(Rejection::TooLarge { bytes, limit }) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_journal_has_no_values_of_variables_and_no_standard_input() {
+        let given = json!({"command": "cat", "stdin": "canary", "env": {"A": "canary", "B": {"secret": "api"}}});
+        let kept = json!({"command": "cat", "stdin": HIDDEN, "env": {"A": HIDDEN, "B": {"secret": "api"}}});
+        assert_eq!(recorded(ToolName::Bash, given.clone()), kept);
+        assert_eq!(recorded(ToolName::Python, given.clone()), kept);
+        assert_eq!(recorded(ToolName::Write, given.clone()), given);
+        for odd in [json!({"env": "x", "stdin": null}), json!([]), Value::Null] {
+            assert_eq!(recorded(ToolName::Bash, odd.clone()), odd);
+        }
+    }
 }

@@ -27,6 +27,9 @@ words!(
         /// Create and delete projects.
         ProjectsManage = "projects:manage",
         QuotasWrite = "quotas:write",
+        /// Read the names, hosts and agent types of secrets. No permission reads a value.
+        SecretsRead = "secrets:read",
+        SecretsWrite = "secrets:write",
         TokensRead = "tokens:read",
         TokensWrite = "tokens:write",
         PlatformRead = "platform:read",

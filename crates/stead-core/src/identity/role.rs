@@ -50,11 +50,16 @@ impl Role {
                     | P::ImagesWrite
                     | P::BlobsRead
                     | P::BlobsWrite
+                    | P::SecretsRead
             );
         match self {
             Self::Admin => true,
             Self::Owner => {
-                developer || matches!(permission, P::ProjectsWrite | P::TokensRead | P::TokensWrite | P::AuditRead)
+                developer
+                    || matches!(
+                        permission,
+                        P::ProjectsWrite | P::SecretsWrite | P::TokensRead | P::TokensWrite | P::AuditRead
+                    )
             }
             Self::Developer => developer,
             Self::Viewer => viewer,

@@ -3,7 +3,8 @@
 
 use std::path::Path;
 
-const ALLOWED: &[&str] = &["blake3", "jiff", "serde", "serde_json", "serde_json_canonicalizer", "sha2", "thiserror"];
+const ALLOWED: &[&str] =
+    &["blake3", "jiff", "serde", "serde_json", "serde_json_canonicalizer", "sha2", "thiserror", "zeroize"];
 
 /// Paths that pure code must not use.
 const FORBIDDEN: &[&str] = &[

@@ -26,7 +26,8 @@ const PAGE: u32 = 500;
 /// Time to wait for one session to close before the next look at all of them.
 const CLOSE_WAIT: Duration = Duration::from_secs(10);
 /// The kinds of documents that belong to a project, in the order of their deletion.
-const KINDS: [DocumentKind; 5] = [
+const KINDS: [DocumentKind; 6] = [
+    DocumentKind::Secret,
     DocumentKind::AgentType,
     DocumentKind::ContentVersion,
     DocumentKind::Content,

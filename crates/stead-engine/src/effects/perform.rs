@@ -17,6 +17,7 @@ use stead_providers::{ActionOrder, Done, Health, Performed, ProviderError, Works
 use crate::effects::guard::guard;
 use crate::effects::network;
 use crate::effects::repository::Watcher;
+use crate::effects::secret_env;
 use crate::effects::workspace_users::Remaining;
 use crate::effects::{bundle, checkpoints, exec_watch, file_changes, pause, repository};
 use crate::engine::Engine;
@@ -47,7 +48,10 @@ async fn record(session: &OpenSession, outcome: Outcome) -> Result<Again, OpErro
 /// Performs one effect and records its outcome.
 pub(crate) async fn perform(engine: &Engine, session: &OpenSession, intent: Intent) -> Result<Again, OpError> {
     match intent.effect {
-        Some(Effect::CreateWorkspace { provider, order }) => create_workspace(engine, session, provider, &order).await,
+        Some(Effect::CreateWorkspace { provider, order }) => {
+            let env = secret_env::with_placeholders(engine, session.id(), order.env.clone());
+            create_workspace(engine, session, provider, &CreateOrder { env, ..*order }).await
+        }
         Some(Effect::ShareWorkspace { source, workspace }) => share_workspace(engine, session, source, workspace).await,
         Some(Effect::BeginWork) => {
             let began = tokio::select! {
@@ -57,6 +61,7 @@ pub(crate) async fn perform(engine: &Engine, session: &OpenSession, intent: Inte
             record(session, began).await
         }
         Some(Effect::PerformAction { workspace, action, env }) => {
+            let env = secret_env::with_placeholders(engine, session.id(), env);
             let step = InitStep { workspace, action, env, now: intent.at };
             perform_action(engine, session, step).await
         }

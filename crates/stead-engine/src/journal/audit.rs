@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use stead_core::content::fault::Stage;
 use stead_core::identity::{Permission, Tenant, Token};
 use stead_core::network::{Grant, NetworkSpec, Phase, reachable};
+use stead_core::secret::SealedSecret;
 use stead_core::session::warning::WarningCode;
 use stead_core::{Actor, AuditKind, Event, Name, Rejection, SessionId, Timestamp};
 use stead_providers::ImageRecord;
@@ -178,6 +179,18 @@ pub(crate) fn image_change(actor: &Actor, image: &ImageRecord, after: &Value, at
     if let Some(project) = &image.project {
         body["project"] = json!(project);
     }
+    without_session(AuditKind::AdminChange, actor, &body, at)
+}
+
+/// The record of a secret that was stored or sealed again. `after` has no value.
+pub(crate) fn secret_change(actor: &Actor, secret: &SealedSecret, after: &Value, at: Timestamp) -> AuditEntry {
+    let body = json!({"what": "secret", "id": secret.name, "after": after, "project": secret.project});
+    without_session(AuditKind::AdminChange, actor, &body, at)
+}
+
+/// The record of a secret that was removed.
+pub(crate) fn secret_removal(actor: &Actor, tenant: &Tenant, name: &Name, at: Timestamp) -> AuditEntry {
+    let body = json!({"what": "secret", "id": name, "after": null, "project": tenant.project()});
     without_session(AuditKind::AdminChange, actor, &body, at)
 }
 

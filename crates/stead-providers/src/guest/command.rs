@@ -166,7 +166,7 @@ pub(super) fn set_up(
         exec: format!("setup_{number}"),
         argv: ["/bin/bash", "-c", command].map(str::to_owned).into(),
         cwd: WORKSPACE_ROOT.to_owned(),
-        env: env.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
+        env: env.texts().map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
         input: Input::Nothing,
         timeout_ms: Some(timeout_seconds * 1_000),
         terminal: None,

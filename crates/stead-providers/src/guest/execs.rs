@@ -92,7 +92,7 @@ fn order(exec: ExecId, order: &ExecOrder, output_bytes: u64) -> Box<protocol::Ex
         exec: exec.to_string(),
         argv: spec.argv.clone(),
         cwd: spec.cwd.clone(),
-        env: order.env.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
+        env: order.env.texts().map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
         input: match spec.stdin {
             Stdin::Open => Input::Open,
             Stdin::Closed if order.stdin.is_empty() => Input::Nothing,

@@ -92,7 +92,7 @@ pub(super) fn env(order: &CreateOrder, lineage: &Lineage) -> BTreeMap<String, St
     let mut env = processor_env(&order.limits);
     env.extend(java_options(&order.limits).map(|options| ("JAVA_TOOL_OPTIONS".to_owned(), options)));
     env.extend(lineage.image.iter().flat_map(|image| image.env.clone()));
-    env.extend(order.env.iter().map(|(name, value)| (name.to_owned(), value.to_owned())));
+    env.extend(order.env.texts().map(|(name, value)| (name.to_owned(), value.to_owned())));
     env
 }
 

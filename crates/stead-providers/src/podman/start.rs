@@ -420,7 +420,7 @@ fn unusable(record: &Record, reason: &str) -> ProviderError {
 }
 
 pub(super) fn env(order: &CreateOrder) -> std::collections::BTreeMap<String, String> {
-    order.env.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+    order.env.texts().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
 /// The error for a box without a record.

@@ -60,6 +60,18 @@ impl<S: Sync> FromRequestParts<S> for NamePath {
     }
 }
 
+/// `{name}` of a secret.
+pub(crate) struct SecretPath(pub(crate) Name);
+
+impl<S: Sync> FromRequestParts<S> for SecretPath {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        let name = segment(parts, "name").await?;
+        name.parse().map(Self).map_err(|error: stead_core::id::InvalidId| Problem::invalid("name", error.to_string()))
+    }
+}
+
 /// `{id}` of a token.
 pub(crate) struct TokenPath(pub(crate) TokenId);
 

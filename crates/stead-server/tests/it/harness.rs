@@ -56,6 +56,7 @@ impl TestServer {
         settings: Settings,
         providers: Providers,
     ) -> Self {
+        let settings = Settings { secret_key: Some(files.path().join("secret.key")), ..settings };
         let database = Database::Sqlite(files.path().join("stead.db"));
         let store = Store::open(&database, &files.path().join("blobs")).await.unwrap();
         let ownership = store.own("test").await.unwrap().unwrap();

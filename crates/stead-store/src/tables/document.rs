@@ -29,10 +29,12 @@ pub enum DocumentKind {
     Quota,
     /// A project that is being deleted.
     ProjectDeletion,
+    /// A secret with its sealed value.
+    Secret,
 }
 
 impl DocumentKind {
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Platform,
         Self::Project,
         Self::AgentType,
@@ -42,6 +44,7 @@ impl DocumentKind {
         Self::Digest,
         Self::Quota,
         Self::ProjectDeletion,
+        Self::Secret,
     ];
 
     /// The name in the database. Never change one.
@@ -56,6 +59,7 @@ impl DocumentKind {
             Self::Digest => "digest",
             Self::Quota => "quota",
             Self::ProjectDeletion => "project_deletion",
+            Self::Secret => "secret",
         }
     }
 }

@@ -13,5 +13,6 @@ pub(super) mod pool;
 pub(super) mod project;
 pub(super) mod providers;
 pub(super) mod quota;
+pub(super) mod secret;
 pub(super) mod token;
 pub(super) mod whoami;

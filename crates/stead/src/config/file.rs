@@ -26,6 +26,7 @@ pub(super) struct File {
     pub(super) memory_overcommit: Option<f64>,
     pub(super) max_upload: Option<String>,
     pub(super) blob_grace_seconds: Option<u64>,
+    pub(super) secret_key_file: Option<String>,
     pub(super) cache: Option<String>,
     pub(super) podman_base_url: Option<String>,
     pub(super) podman_identity: Option<String>,

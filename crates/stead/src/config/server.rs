@@ -1,6 +1,7 @@
 //! Settings of a server, checked and typed.
 
 use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -107,6 +108,12 @@ impl Config {
             .map_err(|error| Failure::new(format!("{} cannot be used", setting.source)).because(&error))
     }
 
+    /// File of the key that seals secrets; by default in the home.
+    pub(crate) fn secret_key(&self) -> PathBuf {
+        let given = self.secret_key_file.as_ref().map(|setting| PathBuf::from(&setting.value));
+        given.unwrap_or_else(|| self.home.path().join("secret.key"))
+    }
+
     fn listen(&self) -> Result<Listen, Failure> {
         let text = self.listen.as_ref().map_or(DEFAULT_LISTEN, |setting| &setting.value);
         let source = self.listen.as_ref().map_or("the default".to_owned(), |setting| setting.source.to_string());
@@ -185,6 +192,7 @@ pub(super) fn keys(config: &Config) -> impl Iterator<Item = (&'static str, Optio
         ("memory_overcommit", &config.memory_overcommit, "0"),
         ("max_upload", &config.max_upload, DEFAULT_MAX_UPLOAD),
         ("blob_grace_seconds", &config.blob_grace_seconds, DEFAULT_BLOB_GRACE),
+        ("secret_key_file", &config.secret_key_file, "secret.key in the home"),
     ]
     .into_iter()
     .map(|(name, given, usual)| (name, given.as_ref(), usual))

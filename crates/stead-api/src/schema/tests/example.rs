@@ -8,6 +8,7 @@ use stead_core::parse::{self, Read};
 use stead_core::quota::Quotas;
 use stead_core::registry::{AgentTypeDeclaration, Platform, Project};
 use stead_core::request::SessionRequest;
+use stead_core::secret::SecretRequest;
 
 use super::check;
 use crate::digest::{DigestRequest, GenerateRequest};
@@ -29,6 +30,7 @@ fn every_example_is_accepted() {
     example_fits::<Project>("Project");
     example_fits::<Quotas>("Quotas");
     example_fits::<Platform>("Platform");
+    example_fits::<SecretRequest>("SecretRequest");
     example_fits::<SessionRequest>("SessionRequest");
     example_fits::<EventRequest>("EventRequest");
     example_fits::<RunRequest>("RunRequest");

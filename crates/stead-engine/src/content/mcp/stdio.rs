@@ -38,7 +38,7 @@ fn start(server: &McpServer) -> Result<Connection, McpError> {
     let mut command = Command::new(program);
     // The child gets only `PATH` and the declared variables, not the server's environment.
     command.args(arguments).env_clear().env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
-    command.envs(server.env.iter());
+    command.envs(server.env.texts());
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = command.process_group(0).kill_on_drop(true).spawn().map_err(McpError::Start)?;
     let (stdin, stdout) = (child.stdin.take(), child.stdout.take());

@@ -13,6 +13,7 @@ use stead_providers::{AllowedMount, Health, judge_host_paths};
 
 use crate::clock;
 use crate::effects::bundle;
+use crate::effects::secret_env;
 use crate::engine::Engine;
 use crate::error::OpError;
 use crate::ops::boxed;
@@ -72,6 +73,9 @@ pub(in crate::ops) async fn resolve(
     let declared = Declared { agent_type: &agent_type, project: project.as_ref(), platform: &platform };
     let workspace = WorkspaceId::from_bits(clock::id_bits());
     let spec = specify(request, workspace, &declared, &engine.facts())?;
+    if let Some(workspace) = &spec.workspace {
+        secret_env::check(engine, &spec, workspace.plan.env.secrets()).await?;
+    }
     let actions = spec.workspace.as_ref().map(|workspace| workspace.plan.actions.clone()).unwrap_or_default();
     // Only an administrator declares what the platform and its agent types unpack.
     let layer = spec.workspace.as_ref().map(|workspace| workspace.policy.source);

@@ -17,6 +17,7 @@ use crate::effects::git_tool;
 use crate::effects::guard::{guard, guard_op};
 use crate::effects::network;
 use crate::effects::perform::millis;
+use crate::effects::secret_env;
 use crate::engine::Engine;
 use crate::error::OpError;
 use crate::failpoint::pause;
@@ -179,6 +180,13 @@ async fn call_workspace(
     pause("tool.perform").await;
     let started = Instant::now();
     let evaluator = engine.settings().evaluator.for_owner(&session.id().to_string());
+    let arguments = match secret_env::in_arguments(engine, session, arguments).await {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            let ToolDone { answer, done } = without_secret(&error);
+            return Ok(Called { call, tool, answer, done, duration_ms: millis(started) });
+        }
+    };
     let order = ToolOrder { call, session: session.id(), tool, arguments, limits, files, now, evaluator };
     let called = guard(async {
         pause("tool.call").await;
@@ -237,6 +245,19 @@ pub(in crate::ops) async fn not_active(session: &OpenSession) -> OpError {
 fn crashed() -> ToolDone {
     let message = "The tool failed because of a bug in the server. Its log says where.".to_owned();
     let error = ToolFailure { code: "internal".to_owned(), message: message.clone(), hint: None };
+    ToolDone { answer: Answer { result: None, error: Some(error), message }, done: Done::nothing() }
+}
+
+/// The answer of a call whose environment refers to a secret that it may not use.
+fn without_secret(error: &OpError) -> ToolDone {
+    let (code, message) = match error {
+        OpError::Rejected(rejection) => (rejection.code(), rejection.to_string()),
+        OpError::SecretKey(_) | OpError::NoSecrets => {
+            ("secrets_unavailable", "No secret of this server can be used now.".to_owned())
+        }
+        _ => ("unavailable", "The secret could not be read; try again.".to_owned()),
+    };
+    let error = ToolFailure { code: code.to_owned(), message: message.clone(), hint: None };
     ToolDone { answer: Answer { result: None, error: Some(error), message }, done: Done::nothing() }
 }
 

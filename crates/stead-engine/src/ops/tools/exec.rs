@@ -13,6 +13,7 @@ use crate::claim::Claims;
 use crate::clock;
 use crate::effects::exec_watch;
 use crate::effects::guard::guard_op;
+use crate::effects::secret_env;
 use crate::engine::Engine;
 use crate::error::OpError;
 use crate::failpoint::pause;
@@ -62,6 +63,11 @@ pub(super) async fn start(
         return view(engine, &session, exec).await;
     }
     let exec = ExecId::from_bits(clock::id_bits());
+    if order.env.secrets().next().is_some()
+        && let Some(state) = session.state().await.session
+    {
+        secret_env::check(engine, &state.spec, order.env.secrets()).await?;
+    }
     let command = Command::Exec { exec, order: Box::new(order) };
     if session.workspace().is_some_and(|workspace| workspace.execs().is_none()) {
         // Report a policy refusal before "unsupported".
@@ -99,18 +105,20 @@ async fn unsupported(session: &OpenSession, actor: &Actor) -> OpError {
 
 async fn perform(engine: &Engine, session: &OpenSession, intent: Intent) -> Result<(), OpError> {
     let Some(Effect::Exec { exec, order, output_bytes }) = intent.effect else { return Err(OpError::Contended) };
+    let env = secret_env::with_placeholders(engine, session.id(), order.env.clone());
+    let order = ExecOrder { env, ..*order };
     pause("exec.perform").await;
     let Some(workspace) = session.workspace() else { return Ok(()) };
     let execs = workspace.execs().ok_or(ExecError::Unsupported)?;
     if !order.spec.background {
         let ended = tokio::select! {
-            ended = execs.run(exec, *order, output_bytes) => ended,
+            ended = execs.run(exec, order, output_bytes) => ended,
             // The command continues without this server, and the next one records its end.
             () = engine.stopping().cancelled() => return Err(OpError::ShuttingDown),
         };
         return exec_watch::settle(engine, session, exec, Some(ended)).await;
     }
-    match execs.start(exec, *order, output_bytes).await {
+    match execs.start(exec, order, output_bytes).await {
         Ok(()) => exec_watch::watch(engine, session, exec),
         Err(error) => exec_watch::settle(engine, session, exec, Some(Err(error))).await?,
     }

@@ -18,6 +18,7 @@ struct Names {
     token: String,
     content: String,
     image: String,
+    secret: String,
     blob: String,
     exec: String,
     run: String,
@@ -34,7 +35,11 @@ impl Names {
             "tokens" => &self.token,
             _ => &self.project,
         };
-        let name = if path.contains("/images/") { &self.image } else { &self.content };
+        let name = match path.split('/').nth(3).unwrap_or_default() {
+            "images" => &self.image,
+            "secrets" => &self.secret,
+            _ => &self.content,
+        };
         let pairs = [
             ("{id}", id.as_str()),
             ("{name}", name),
@@ -54,7 +59,7 @@ impl Names {
         format!("{filled}{query}")
     }
 
-    fn all(&self) -> [&str; 10] {
+    fn all(&self) -> [&str; 11] {
         [
             &self.session,
             &self.agent_type,
@@ -62,6 +67,7 @@ impl Names {
             &self.token,
             &self.content,
             &self.image,
+            &self.secret,
             &self.blob,
             &self.exec,
             &self.run,
@@ -78,6 +84,7 @@ impl Names {
             token: format!("tok_{zeros}"),
             content: "missing-content".to_owned(),
             image: "missing-image".to_owned(),
+            secret: "missing-secret".to_owned(),
             blob: format!("sha256:{}", "0".repeat(64)),
             exec: format!("exec_{zeros}"),
             run: format!("run_{zeros}"),
@@ -121,6 +128,10 @@ async fn victim(server: &TestServer) -> Names {
     let snapshot = create("POST", &format!("/api/v1/sessions/{id}/snapshots"), json!({"name": CANARY})).await;
     let run = json!({"provider": "anthropic", "model": "m", "input": CANARY});
     let run = create("POST", &format!("/api/v1/sessions/{id}/runs"), run).await;
+    // A stranger may choose the same name, so the name has no canary.
+    let secret = "secret-of-alpha".to_owned();
+    let stored = json!({"hosts": [format!("{CANARY}.example")], "value": format!("value-{CANARY}")});
+    create("PUT", &format!("/api/v1/secrets/{secret}"), stored).await;
     let blob = server.ask("POST", "/api/v1/blobs").token(Some(&owner)).bytes(CANARY.into()).send().await.json();
     let made = create("POST", "/api/v1/tokens", json!({"name": format!("token-{CANARY}"), "role": "viewer"})).await;
     let text = |value: &Value| value.as_str().unwrap().to_owned();
@@ -131,6 +142,7 @@ async fn victim(server: &TestServer) -> Names {
         token: text(&made["id"]),
         content,
         image,
+        secret,
         blob: text(&blob["digest"]),
         exec: text(&exec["id"]),
         run: text(&run["id"]),
@@ -215,6 +227,7 @@ async fn everything(server: &TestServer, names: &Names) -> Vec<Value> {
         format!("/api/v1/content?project={project}"),
         format!("/api/v1/content/{}?project={project}", names.content),
         format!("/api/v1/images?project={project}"),
+        format!("/api/v1/secrets?project={project}"),
         format!("/api/v1/sessions/{session}/execs/{}", names.exec),
     ] {
         let answer = server.ask("GET", &path).header("Accept", "application/json").send().await;
@@ -253,8 +266,10 @@ async fn t2_no_token_reaches_another_project_by_any_route() {
             }
             if path.contains('{') && !path.starts_with("/api/v1/schemas") {
                 let [theirs, nothing] = &answers[..] else { unreachable!() };
-                // The stranger may have created the missing thing in its own project.
-                let made = method == "POST" && theirs.0 == 201;
+                // The stranger may have created the missing thing in its own project, and deleted
+                // it.
+                let own_secret = path.starts_with("/api/v1/secrets/") && matches!(theirs.0, 201 | 204);
+                let made = (method == "POST" && theirs.0 == 201) || (method != "GET" && own_secret);
                 assert!(made || theirs.0 >= 400, "{method} {path} as {who}: {theirs:?}");
                 assert_eq!(theirs.0, nothing.0, "{method} {path} as {who}: {theirs:?} {nothing:?}");
                 assert!(made || theirs.1 == nothing.1, "{method} {path} as {who}: {theirs:?} {nothing:?}");
@@ -319,6 +334,7 @@ async fn t2_the_owner_reaches_what_strangers_do_not() {
         "/api/v1/content/{name}/versions/{v}/files/{path}",
         "/api/v1/blobs/{digest}",
         "/api/v1/images/{name}",
+        "/api/v1/secrets/{name}",
         "/api/v1/sessions/{id}/execs/{exec}",
         "/api/v1/sessions/{id}/execs/{exec}/output",
     ] {

@@ -6,6 +6,7 @@
 
 mod check;
 mod references;
+mod secrets;
 
 use std::path::Path;
 
@@ -47,7 +48,10 @@ impl Verify {
         let blobs = if self.session.is_some() { Blobs::ReferredTo } else { Blobs::All };
         // Read before the database, because a running server writes the database first.
         let evidence = Some(self.evidence(context.config.home.path())?);
-        let mut verdict = verify(&context.config, Scope { only: only.transpose()?, most: u64::MAX, blobs, evidence })?;
+        // One session has no secrets of its own.
+        let secret_key = self.session.is_none().then(|| context.config.secret_key());
+        let scope = Scope { only: only.transpose()?, most: u64::MAX, blobs, evidence, secret_key };
+        let mut verdict = verify(&context.config, scope)?;
         if let (Some(session), Some(ledger)) = (&self.session, &mut verdict.ledger) {
             ledger.broken.retain(|one| one.id == *session);
         }
@@ -100,7 +104,7 @@ fn describe_cut(AcceptedCut { at, body }: &AcceptedCut) -> String {
 }
 
 fn report(context: &Context, verdict: &Verdict) -> Result<(), Failure> {
-    let Verdict { sessions, events, broken, blobs, damaged, ledger } = verdict;
+    let Verdict { sessions, events, broken, blobs, damaged, ledger, secrets } = verdict;
     let out = &context.out;
     out.either(&as_json(verdict), || {
         for Broken { session, seq, reason } in broken {
@@ -115,13 +119,23 @@ fn report(context: &Context, verdict: &Verdict) -> Result<(), Failure> {
         for cut in ledger.iter().flat_map(|ledger| &ledger.accepted) {
             out.marked(Mark::Warned, &describe_cut(cut))?;
         }
+        for id in &secrets.broken {
+            out.marked(Mark::Bad, &format!("the secret {id} does not open"))?;
+        }
+        if let (Some(reason), true) = (&secrets.no_key, secrets.stored > 0) {
+            out.marked(Mark::Warned, &format!("{} secrets cannot be used: {reason}", secrets.stored))?;
+        }
         let intact = *sessions - u64::try_from(broken.len()).unwrap_or(u64::MAX);
         let summary =
             format!("{intact} of {sessions} journals intact, {events} events and {} blobs checked", blobs.len());
-        if !(broken.is_empty() && damaged.is_empty() && ledger_break(verdict).is_none()) {
+        let sound = broken.is_empty() && damaged.is_empty() && secrets.broken.is_empty();
+        if !(sound && ledger_break(verdict).is_none()) {
             return out.line(&summary);
         }
         out.marked(Mark::Good, &summary)?;
+        if secrets.open > 0 {
+            out.marked(Mark::Good, &format!("{} of {} secrets open", secrets.open, secrets.stored))?;
+        }
         ledger.as_ref().map_or(Ok(()), |ledger| out.marked(mark_of(ledger), &ledger_summary(ledger)))
     })?;
     outcome(verdict)
@@ -150,7 +164,7 @@ fn ledger_summary(ledger: &LedgerReport) -> String {
 }
 
 fn as_json(verdict: &Verdict) -> Value {
-    let Verdict { sessions, events, broken, blobs, damaged, ledger } = verdict;
+    let Verdict { sessions, events, broken, blobs, damaged, ledger, secrets } = verdict;
     let list: Vec<_> =
         broken.iter().map(|one| json!({"session": one.session, "seq": one.seq, "reason": one.reason})).collect();
     let lost: Vec<_> = damaged
@@ -175,6 +189,7 @@ fn as_json(verdict: &Verdict) -> Value {
     });
     json!({
         "sessions": sessions, "events": events, "broken": list, "blobs": blobs.len(), "damaged_blobs": lost, "ledger": ledger,
+        "secrets": {"stored": secrets.stored, "open": secrets.open, "broken": secrets.broken, "no_key": secrets.no_key},
     })
 }
 
@@ -186,6 +201,11 @@ fn outcome(verdict: &Verdict) -> Result<(), Failure> {
     if let Some(one) = ledger_break(verdict) {
         return Err(Failure::new(format!("the stored records are not as the server wrote them: {}", describe_break(one))).hint(
             "something other than Stead changed the database; restore it from a copy, or name another server's key with --key",
+        ));
+    }
+    if let Some(id) = verdict.secrets.broken.first() {
+        return Err(Failure::new(format!("the secret {id} does not open")).hint(
+            "its record was changed, or it was sealed under another key; set it again, or restore the key from a copy",
         ));
     }
     match verdict.damaged.first() {

@@ -83,6 +83,7 @@ pages! {
     policies: "docs/how-to/policies.md",
     python: "docs/how-to/python.md",
     quotas: "docs/how-to/quotas.md",
+    secrets: "docs/how-to/secrets.md",
     security: "docs/how-to/security.md",
     sessions: "docs/how-to/sessions.md",
     teams: "docs/how-to/teams.md",

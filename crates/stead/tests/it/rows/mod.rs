@@ -8,6 +8,7 @@ mod files;
 mod git;
 mod hardening;
 mod network;
+mod secrets;
 mod sessions;
 
 pub(crate) use boxes::native::build_init;

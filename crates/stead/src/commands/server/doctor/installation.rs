@@ -67,11 +67,13 @@ fn database(context: &Context) -> Vec<Finding> {
     {
         return vec![Finding::known("database", format!("{database} does not exist yet; the first start creates it"))];
     }
-    let verdict =
-        match verify(&context.config, Scope { only: None, most: SAMPLE, blobs: Blobs::ReferredTo, evidence: None }) {
-            Ok(verdict) => verdict,
-            Err(failure) => return vec![Finding::from_failure("database", failure)],
-        };
+    let verdict = match verify(
+        &context.config,
+        Scope { only: None, most: SAMPLE, blobs: Blobs::ReferredTo, evidence: None, secret_key: None },
+    ) {
+        Ok(verdict) => verdict,
+        Err(failure) => return vec![Finding::from_failure("database", failure)],
+    };
     let sessions = counted(usize::try_from(verdict.sessions).unwrap_or(usize::MAX), "session", "newest sessions");
     let checked = format!("{sessions}, {} events", verdict.events);
     let journal = if verdict.broken.is_empty() && verdict.damaged.is_empty() {

@@ -2,12 +2,14 @@
 //! hash.
 
 use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
 
 use stead_core::ContentHash;
 use stead_core::SessionId;
 use stead_store::{BlobError, BlobState, ChainVerdict, Evidence, LedgerReport, SessionQuery, Store, StoreError};
 
 use super::references::{self, Referred};
+use super::secrets::{self, SecretsReport};
 
 const PAGE: u32 = 500;
 
@@ -49,6 +51,7 @@ pub(crate) struct Verdict {
     pub(crate) damaged: Vec<Damage>,
     /// `None` if the ledger was not requested.
     pub(super) ledger: Option<LedgerReport>,
+    pub(super) secrets: SecretsReport,
 }
 
 /// The sessions, blobs and ledger that a verification checks.
@@ -59,6 +62,8 @@ pub(crate) struct Scope {
     pub(crate) blobs: Blobs,
     /// Evidence for the ledger check; `None` skips it.
     pub(crate) evidence: Option<Evidence>,
+    /// The key file of the secrets; `None` skips them.
+    pub(crate) secret_key: Option<PathBuf>,
 }
 
 /// The blobs that a verification checks.
@@ -83,6 +88,9 @@ pub(super) async fn check(store: &Store, scope: &Scope) -> Result<Verdict, Store
         for blob in store.blobs().list().await.map_err(unreadable)? {
             look_at(store, blob.hash, None, &mut verdict).await?;
         }
+    }
+    if let Some(path) = &scope.secret_key {
+        verdict.secrets = secrets::check(store, path).await?;
     }
     Ok(verdict)
 }

@@ -366,6 +366,15 @@ fn boxes() {
     story.tell("image ls extra");
     story.tell("image rm team/tools:1");
     story.tell("image rm team/tools:1");
+    story.file("value.txt", "a-secret-value\n");
+    story.tell("secret set api --host api.example --agent-type n --file value.txt");
+    story.tell("secret set api --host 'not a host' --file value.txt");
+    story.tell_briefly("secret ls");
+    story.tell("secret ls extra");
+    story.tell("secret rekey");
+    story.tell("secret rekey extra");
+    story.tell("secret rm api");
+    story.tell("secret rm api");
     story.tell(&format!("shell {session}"));
     let mut terminal = Terminal::new();
     let mut shell = terminal.spawn(story.command(&format!("shell {session}")));
