@@ -24,6 +24,11 @@ pub enum Rejection {
         "{field} asks for network access, and this server cannot give a box any; remove it, or set the mode to none"
     )]
     NetworkNotAvailable { field: String },
+    #[error(
+        "setup_user 'root' is not available: this server runs setup commands as the agent, who cannot change system \
+         directories; install system packages in the base_image, or install into the workspace or the home directory"
+    )]
+    SetupAsRoot,
     #[error("provider '{provider}' is not configured on this server (configured: {configured})")]
     ProviderNotConfigured { provider: ProviderName, configured: String },
     #[error("the mount of '{host_path}' is refused: {reason}")]
@@ -88,6 +93,7 @@ impl Rejection {
             Self::Incomplete(_) => "policy_incomplete",
             Self::Repository(_) => "repository_refused",
             Self::NetworkNotAvailable { .. } => "network_not_available",
+            Self::SetupAsRoot => "policy_incompatible",
             Self::ProviderNotConfigured { .. } => "provider_not_configured",
             Self::MountRefused { .. } => "mount_refused",
             Self::BundleRefused { .. } | Self::BundleMissing { .. } => "bundle_refused",

@@ -22,6 +22,7 @@ words!(
         Run = "run",
         Schema = "schema",
         Session = "session",
+        SetupResult = "setup_result",
         Snapshot = "snapshot",
         Step = "step",
         Token = "token",
@@ -38,6 +39,7 @@ impl Resource {
             Self::ContentFile => "content file",
             Self::ContentVersion => "content version",
             Self::McpSession => "MCP session",
+            Self::SetupResult => "setup result",
             other => other.as_str(),
         }
     }

@@ -190,6 +190,7 @@ pub fn specify(
 ) -> Result<SessionSpec, Rejection> {
     let config = &declared.agent_type.workspace;
     policy_layers::refuse_network(&request.task, declared)?;
+    policy_layers::refuse_setup_as_root(declared)?;
     let workspace = match config.enabled {
         false => None,
         true => Some(specify_workspace(&request.task, workspace_id, declared, server)?),
@@ -226,6 +227,7 @@ fn specify_workspace(
     let repository = repository(&inputs)?;
     let mut notices = policy_layers::repository_notices(&inputs, repository.as_ref().map(|repository| &repository.url));
     let plan = plan::plan(&inputs)?;
+    notices.extend(policy_layers::setup_cache_notice(&inputs));
     let rewind = config.rewind.or(platform.defaults.rewind).unwrap_or_default();
     notices.extend(policy_layers::checkpoint_notice(&plan, rewind));
     // The first provider decides, because the fallback must not change what the agent may do.

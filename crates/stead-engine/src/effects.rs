@@ -9,5 +9,7 @@ pub(crate) mod guard;
 pub(crate) mod pause;
 pub(crate) mod perform;
 pub(crate) mod repository;
+pub(crate) mod setup_cache;
+pub(crate) mod setup_output;
 pub(crate) mod snapshot_hashes;
 pub(crate) mod workspace_users;

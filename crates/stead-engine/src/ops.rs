@@ -54,12 +54,14 @@ pub use registry::project::{
 };
 pub use registry::providers::{ProviderReport, providers};
 pub use registry::quota::{Reserved, effective_quotas, quotas, reserved, set_quotas};
+pub use registry::setup_results::{KeptSetup, remove_setup_result, setup_results};
+pub(crate) use registry::setup_results::{fitting as fitting_setup_result, remove_setup_results_of};
 pub use registry::token::{IssuedToken, create_token, revoke_token, rotate_token, token, tokens};
 pub use sessions::clone_session::{CloneOrder, Isolation, clone_session};
 pub use sessions::close_session::close_session;
 pub use sessions::create_session::{Idempotency, create_session};
 pub use sessions::pause_session::{pause_session, resume_session};
-pub use sessions::plan_session::{Outlook, SessionPlan, plan_session};
+pub use sessions::plan_session::{Outlook, SessionPlan, SetupForecast, plan_session};
 pub use sessions::session::{SessionList, SessionPage, session, session_counts, sessions, wait_settled};
 pub use sessions::update_session::{NewEnd, update_session};
 pub use sessions::usage::{SessionUsage, Usage, session_usage, usage};

@@ -3,4 +3,5 @@
 pub(crate) mod error;
 pub(crate) mod execs;
 pub(crate) mod provider;
+pub(crate) mod setup_cache;
 pub(crate) mod workspace;

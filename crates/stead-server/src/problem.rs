@@ -204,6 +204,7 @@ impl From<OpError> for Problem {
             | OpError::Export { .. }
             | OpError::Randomness { .. }
             | OpError::Spool { .. }
+            | OpError::SetupResults { .. }
             | OpError::Blob(_) => Self::internal(&error),
         }
     }
@@ -212,7 +213,7 @@ impl From<OpError> for Problem {
 impl From<Rejection> for Problem {
     fn from(rejection: Rejection) -> Self {
         let code = match &rejection {
-            Rejection::Incompatible(_) => Code::PolicyIncompatible,
+            Rejection::Incompatible(_) | Rejection::SetupAsRoot => Code::PolicyIncompatible,
             Rejection::Incomplete(_) => Code::PolicyIncomplete,
             Rejection::Repository(_) => Code::RepositoryRefused,
             Rejection::NetworkNotAvailable { .. } => Code::NetworkNotAvailable,

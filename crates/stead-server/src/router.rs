@@ -15,8 +15,8 @@ use crate::routes::sessions::{
     self, clones, diff, digests, events, execs, files, lifecycle, prompts, rewind, runs, snapshots,
 };
 use crate::routes::{
-    agent_types, audit, blobs, content, health, images, platform, pool, projects, providers, quotas, tokens, tools,
-    usage,
+    agent_types, audit, blobs, content, health, images, platform, pool, projects, providers, quotas, setup_results,
+    tokens, tools, usage,
 };
 use crate::{auth, host, mcp, openapi, problem, quota, request_log};
 
@@ -49,6 +49,8 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(tools::list))
         .routes(routes!(providers::list))
         .routes(routes!(pool::list))
+        .routes(routes!(setup_results::list))
+        .routes(routes!(setup_results::remove))
         .routes(routes!(images::list))
         .routes(routes!(images::show, images::import, images::remove))
         .routes(routes!(usage::show))

@@ -14,6 +14,7 @@ pub(crate) mod projects;
 pub(crate) mod providers;
 pub(crate) mod quotas;
 pub(crate) mod sessions;
+pub(crate) mod setup_results;
 pub(crate) mod tokens;
 pub(crate) mod tools;
 pub(crate) mod usage;

@@ -14,7 +14,9 @@ use crate::failure::Failure;
 use crate::failure::suggest::meant;
 
 use agent_content::{apply_content, content, digest, prompt, runs, sync};
-use configuration::{agent_type, config, image, login, plan, platform, pool, project, providers, token, whoami};
+use configuration::{
+    agent_type, config, image, login, plan, platform, pool, project, providers, setup_cache, token, whoami,
+};
 use execution::{eval, exec, mcp, run, shell, tool, tools};
 use files::{apply, blob, cp, diff, export, restore, rewind, snapshot};
 use program::{completions, man, openapi, version, welcome};
@@ -112,6 +114,9 @@ pub(crate) enum Command {
     Providers(providers::Providers),
     /// List the warm pools: boxes that are kept started for agent types
     Pool(pool::Pool),
+    /// List and remove kept results of setup commands
+    #[command(subcommand)]
+    SetupCache(setup_cache::SetupCacheCommand),
     /// Show disk usage, or what sessions reserved per day
     Usage(usage::Usage),
     /// Create, list, rotate and revoke tokens
@@ -193,6 +198,7 @@ fn dispatch(command: Command, context: &Context) -> Result<(), Failure> {
         Command::Audit(command) => command.run(context),
         Command::Providers(command) => command.run(context),
         Command::Pool(command) => command.run(context),
+        Command::SetupCache(command) => command.run(context),
         Command::Usage(command) => command.run(context),
         Command::Token(command) => command.run(context),
         Command::Status(command) => command.run(context),

@@ -9,4 +9,5 @@ pub(super) mod pool;
 pub(super) mod project;
 pub(super) mod providers;
 pub(super) mod quota;
+pub(super) mod setup_results;
 pub(super) mod token;

@@ -71,6 +71,7 @@ pages! {
     quotas: "docs/how-to/quotas.md",
     security: "docs/how-to/security.md",
     sessions: "docs/how-to/sessions.md",
+    setup: "docs/how-to/setup.md",
     teams: "docs/how-to/teams.md",
     tour: "docs/tutorial/tour.md",
 }
