@@ -1,8 +1,9 @@
 //! The cache of setup results: what an agent type asks for, and the key of a result.
 //!
 //! A result is reused only if everything it depends on is equal. The key has two parts. The *shape*
-//! is known before anything is made: project, provider, commands, variables, limits, repository. The
-//! *base* is known once the workspace has its files: image, commit or named files, bundle, mounts.
+//! is known before anything is made: project, provider, commands, variables, limits, repository.
+//! The *base* is known once the workspace has its files: image, commit or named files, bundle,
+//! mounts.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

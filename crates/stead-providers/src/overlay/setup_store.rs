@@ -36,9 +36,9 @@ pub(super) struct KeptSetup {
     pub(super) bytes: u64,
 }
 
-/// The complete results by key. The lock is held while a volume changes hands, so that a sweep never
-/// sees a volume that nothing names yet. Taken after the lock of a workspace and before that of the
-/// lineages.
+/// The complete results by key. The lock is held while a volume changes hands, so that a sweep
+/// never sees a volume that nothing names yet. Taken after the lock of a workspace and before that
+/// of the lineages.
 #[derive(Default)]
 pub(crate) struct SetupStore(Mutex<BTreeMap<SetupKey, KeptSetup>>);
 

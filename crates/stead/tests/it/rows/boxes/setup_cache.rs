@@ -38,7 +38,7 @@ fn steps(session: &Value) -> Vec<String> {
 }
 
 fn kept(server: &TestServer) -> Vec<Value> {
-    server.client().get("/api/v1/setup-results").expect(200)["items"].as_array().unwrap().clone()
+    server.client().get("/setup-results").expect(200)["items"].as_array().unwrap().clone()
 }
 
 /// Directories of kept and incomplete results, of every provider.
@@ -100,8 +100,8 @@ fn n7_a_setup_result_is_reused(files: Files) {
 
     // A removed result serves no new session, and the one that uses it keeps its files.
     let id = kept(&server)[0]["id"].as_str().unwrap().to_owned();
-    server.client().delete(&format!("/api/v1/setup-results/{id}")).expect(204);
-    server.client().delete(&format!("/api/v1/setup-results/{id}")).expect(404);
+    server.client().delete(&format!("/setup-results/{id}")).expect(204);
+    server.client().delete(&format!("/setup-results/{id}")).expect(404);
     assert_eq!(sh(&server, &third, "cat made.txt"), made);
     let fourth = server.session(json!({"agent_type": "c"}));
     assert!(!is_cached(&fourth), "{fourth}");
