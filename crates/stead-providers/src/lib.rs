@@ -37,7 +37,7 @@ pub use contract::provider::{
     WorkspaceUsage,
 };
 pub use contract::setup_cache::{
-    KeepSetupOrder, SETUP_PREFIX, SetupAbout, SetupEntry, SetupKept, SetupPlace, SetupResults,
+    KeepSetupOrder, SETUP_PREFIX, SetupAbout, SetupEntry, SetupKept, SetupPosition, SetupResults,
 };
 pub use contract::workspace::{
     ActionOrder, BoxGit, Captured, Done, FileOrder, GitOrder, GitRan, OpenFile, OutputSink, Performed, Placement,

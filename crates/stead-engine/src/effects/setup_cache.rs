@@ -9,7 +9,7 @@ use stead_core::plan::Action;
 use stead_core::setup_cache::{self, SetupCacheOutcome, SetupCacheReport, SetupKey};
 use stead_core::spec::WorkspaceSpec;
 use stead_core::{Session, Timestamp};
-use stead_providers::{Done, KeepSetupOrder, Performed, SETUP_PREFIX, SetupAbout, SetupKept, SetupPlace, Workspace};
+use stead_providers::{Done, KeepSetupOrder, Performed, SETUP_PREFIX, SetupAbout, SetupKept, SetupPosition, Workspace};
 
 use crate::clock;
 use crate::failpoint;
@@ -38,8 +38,8 @@ fn report(outcome: SetupCacheOutcome) -> SetupCacheReport {
     SetupCacheReport { outcome, key: None, entry: None, reason: None }
 }
 
-fn place(files: &[String]) -> SetupPlace {
-    if files.is_empty() { SetupPlace::Above } else { SetupPlace::Below }
+fn place(files: &[String]) -> SetupPosition {
+    if files.is_empty() { SetupPosition::Above } else { SetupPosition::Below }
 }
 
 async fn restore(session: &Session, workspace: &dyn Workspace, files: &[String]) -> SetupCacheReport {

@@ -12,7 +12,7 @@ pub const SETUP_PREFIX: &str = "setup_";
 
 /// Where a kept result goes among the layers of a workspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SetupPlace {
+pub enum SetupPosition {
     /// Above the other layers: the result belongs to exactly these files.
     Above,
     /// Below them: the files of another commit win over those of the result.
@@ -37,7 +37,7 @@ pub struct KeepSetupOrder {
     /// Id of the new entry: [`SETUP_PREFIX`], then letters and digits.
     pub entry: String,
     pub key: SetupKey,
-    pub place: SetupPlace,
+    pub place: SetupPosition,
     pub about: SetupAbout,
 }
 
@@ -71,7 +71,7 @@ pub trait SetupResults: Send + Sync {
     async fn inputs(&self, files: Vec<String>) -> Result<SetupInputs, ProviderError>;
 
     /// Begins with the kept result of this key, and returns its entry. `None` if there is none.
-    async fn restore(&self, key: SetupKey, place: SetupPlace) -> Result<Option<String>, ProviderError>;
+    async fn restore(&self, key: SetupKey, place: SetupPosition) -> Result<Option<String>, ProviderError>;
 
     /// Keeps what the setup commands wrote to the workspace and the home directory, completely or
     /// not at all. The workspace goes on with the kept files.

@@ -16,7 +16,7 @@ use stead_fs::{DiskFs, Stop};
 
 use super::scratch::Scratch;
 use crate::contract::error::ProviderError;
-use crate::contract::setup_cache::{KeepSetupOrder, SetupKept, SetupPlace};
+use crate::contract::setup_cache::{KeepSetupOrder, SetupKept, SetupPosition};
 use crate::contract::workspace::PointOrder;
 use crate::overlay::layer_store::{Layer, LayerKey, LayerSlot};
 
@@ -126,7 +126,7 @@ pub(crate) trait HostMounts {
 pub(crate) trait SetupLayers {
     fn inputs(&self, files: &[String]) -> Result<SetupInputs, ProviderError>;
 
-    fn restore(&self, key: &SetupKey, place: SetupPlace) -> Result<Option<String>, ProviderError>;
+    fn restore(&self, key: &SetupKey, place: SetupPosition) -> Result<Option<String>, ProviderError>;
 
     fn keep(&self, order: KeepSetupOrder) -> Result<SetupKept, ProviderError>;
 }

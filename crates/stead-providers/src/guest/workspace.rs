@@ -33,7 +33,7 @@ use super::shell::Shells;
 use super::{arguments, command, evaluate, git, off_thread};
 use crate::contract::error::{OperateError, ProviderError};
 use crate::contract::execs::Execs;
-use crate::contract::setup_cache::{KeepSetupOrder, SetupKept, SetupPlace, SetupResults};
+use crate::contract::setup_cache::{KeepSetupOrder, SetupKept, SetupPosition, SetupResults};
 use crate::contract::workspace::{
     ActionOrder, BoxGit, Done, FileOrder, GitOrder, GitRan, OpenFile, Performed, Placement, PointOrder, ToolDone,
     ToolOrder, Workspace,
@@ -536,7 +536,7 @@ impl SetupResults for GuestWorkspace {
         self.with_setup_layers(move |layers| layers.inputs(&files)).await
     }
 
-    async fn restore(&self, key: SetupKey, place: SetupPlace) -> Result<Option<String>, ProviderError> {
+    async fn restore(&self, key: SetupKey, place: SetupPosition) -> Result<Option<String>, ProviderError> {
         self.with_setup_layers(move |layers| layers.restore(&key, place)).await
     }
 

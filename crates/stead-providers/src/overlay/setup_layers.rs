@@ -21,7 +21,7 @@ use super::setup_store::{self, KeptSetup};
 use super::usage::measure;
 use super::workspaces::{BoxState, sync_files};
 use crate::contract::error::ProviderError;
-use crate::contract::setup_cache::{KeepSetupOrder, SetupKept, SetupPlace};
+use crate::contract::setup_cache::{KeepSetupOrder, SetupKept, SetupPosition};
 use crate::guest::SetupLayers;
 
 /// Directories of a root whose modification times change when programs are installed there.
@@ -43,7 +43,7 @@ impl SetupLayers for OverlayBox {
         Ok(SetupInputs { root, files })
     }
 
-    fn restore(&self, key: &SetupKey, place: SetupPlace) -> Result<Option<String>, ProviderError> {
+    fn restore(&self, key: &SetupKey, place: SetupPosition) -> Result<Option<String>, ProviderError> {
         let mut state = self.lock();
         // The lock keeps the result until this workspace's lineage names it.
         let kept = self.workspaces.setups.lock();
@@ -114,13 +114,13 @@ impl OverlayBox {
     }
 
     /// Puts a result among the layers. Nothing may be written above them.
-    fn begin_over(&self, state: &mut BoxState, setup: &KeptSetup, place: SetupPlace) -> Result<(), ProviderError> {
+    fn begin_over(&self, state: &mut BoxState, setup: &KeptSetup, place: SetupPosition) -> Result<(), ProviderError> {
         let KeptSetup { id, generation, ids, .. } = setup;
         let layer = LayerRef::Generation { volume: id.clone(), number: *generation, ids: *ids };
         self.workspaces.change(self.id(), Durability::Later, |lineage| {
             match place {
-                SetupPlace::Above => lineage.layers.push(layer),
-                SetupPlace::Below => lineage.layers.insert(0, layer),
+                SetupPosition::Above => lineage.layers.push(layer),
+                SetupPosition::Below => lineage.layers.insert(0, layer),
             }
             lineage.home = Some(HomeRef { volume: id.clone(), ids: *ids });
             lineage.generation = 0;

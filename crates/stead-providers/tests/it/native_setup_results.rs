@@ -7,7 +7,7 @@ use serde_json::json;
 use stead_core::Timestamp;
 use stead_core::setup_cache::SetupKey;
 use stead_core::tool::ToolName;
-use stead_providers::{DiskUsage as _, KeepSetupOrder, Provider as _, SetupAbout, SetupKept, SetupPlace, Workspace};
+use stead_providers::{DiskUsage as _, KeepSetupOrder, Provider as _, SetupAbout, SetupKept, SetupPosition, Workspace};
 
 use crate::native::{as_root_and_as_ordinary_user, call, order, provider, run, setup};
 
@@ -18,7 +18,7 @@ fn key(name: &str) -> SetupKey {
 fn keeping(entry: &str, name: &str) -> KeepSetupOrder {
     let (agent_type, created_at) = ("a".parse().unwrap(), Timestamp::from_millis(0));
     let about = SetupAbout { project: None, agent_type, commit: None, commands: Vec::new(), created_at };
-    KeepSetupOrder { entry: format!("setup_{entry}"), key: key(name), place: SetupPlace::Above, about }
+    KeepSetupOrder { entry: format!("setup_{entry}"), key: key(name), place: SetupPosition::Above, about }
 }
 
 async fn sh(workspace: &Arc<dyn Workspace>, command: &str) -> String {
@@ -39,7 +39,7 @@ fn share(home: &Path, init: PathBuf) {
         let provider = provider(home, init);
         let first = provider.create(&order(1)).await.unwrap();
         let results = first.setup_results().unwrap();
-        assert_eq!(results.restore(key("k"), SetupPlace::Above).await.unwrap(), None);
+        assert_eq!(results.restore(key("k"), SetupPosition::Above).await.unwrap(), None);
         first.perform(setup(1, SETUP, 30)).await.unwrap();
         assert_eq!(results.keep(keeping("1", "k")).await.unwrap(), SetupKept::Kept);
         first.begin().await.unwrap();
@@ -47,7 +47,7 @@ fn share(home: &Path, init: PathBuf) {
         sh(&first, "echo own > own; echo own > ~/own; echo changed > made; rm ~/.cache/h dir/d").await;
 
         let second = provider.create(&order(2)).await.unwrap();
-        let entry = second.setup_results().unwrap().restore(key("k"), SetupPlace::Above).await.unwrap();
+        let entry = second.setup_results().unwrap().restore(key("k"), SetupPosition::Above).await.unwrap();
         assert_eq!(entry.as_deref(), Some("setup_1"));
         second.begin().await.unwrap();
         assert_eq!(sh(&second, "cat made dir/d ~/.cache/h; ls -A; ls ~").await, "made\nd\nhome\ndir\nmade\n");
@@ -62,7 +62,7 @@ fn share(home: &Path, init: PathBuf) {
         provider.remove(order(1).workspace).await.unwrap();
         assert_eq!(sh(&second, "cat made").await, "made\nmore\n");
         let third = provider.create(&order(3)).await.unwrap();
-        assert_eq!(third.setup_results().unwrap().restore(key("k"), SetupPlace::Above).await.unwrap(), None);
+        assert_eq!(third.setup_results().unwrap().restore(key("k"), SetupPosition::Above).await.unwrap(), None);
         assert!(home.join("volumes/setup_1").exists());
         provider.remove(order(2).workspace).await.unwrap();
         assert!(!home.join("volumes/setup_1").exists(), "its last user is gone");
@@ -92,7 +92,7 @@ fn restart(home: &Path, init: PathBuf) {
         let after = provider(home, init);
         assert!(!home.join("volumes/setup_2").exists(), "the incomplete one is gone");
         let second = after.create(&order(2)).await.unwrap();
-        let entry = second.setup_results().unwrap().restore(key("k"), SetupPlace::Below).await.unwrap();
+        let entry = second.setup_results().unwrap().restore(key("k"), SetupPosition::Below).await.unwrap();
         assert_eq!(entry.as_deref(), Some("setup_1"));
         second.begin().await.unwrap();
         assert_eq!(sh(&second, "cat made ~/.cache/h").await, "made\nhome\n");
