@@ -46,6 +46,7 @@ const ROWS: &[(&str, Rows)] = &[
     ("eval", rows::eval::run),
     ("digest", rows::digest::run),
     ("provision", rows::provision::run),
+    ("setup", rows::setup::run),
     ("podman", rows::podman::run),
 ];
 

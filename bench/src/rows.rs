@@ -13,5 +13,6 @@ pub(crate) mod provision;
 pub(crate) mod replay;
 pub(crate) mod search;
 pub(crate) mod sessions;
+pub(crate) mod setup;
 pub(crate) mod snapshots;
 pub(crate) mod tool_calls;

@@ -1,8 +1,9 @@
-//! Providers and their warm pools.
+//! Providers, their warm pools and the setup results that they keep.
 
 use serde::{Deserialize, Serialize};
 use stead_core::capability::ProviderCapabilities;
 use stead_core::config::ProviderName;
+use stead_core::{Name, Timestamp};
 use utoipa::ToSchema;
 
 use crate::schema;
@@ -48,4 +49,35 @@ pub struct PoolEntry {
     /// Age of the oldest ready box in seconds; `null` if none is ready.
     #[schema(required = true)]
     pub oldest_seconds: Option<u64>,
+}
+
+/// The kept result of the setup commands of a session.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct SetupResult {
+    /// Id of the result.
+    pub id: String,
+    /// Provider whose sessions can begin with it.
+    #[schema(value_type = schema::ProviderName)]
+    pub provider: ProviderName,
+    /// Project whose sessions can begin with it; `null` for sessions without a project.
+    #[schema(value_type = Option<schema::Name>, required = true)]
+    pub project: Option<Name>,
+    /// Agent type of the session that made it.
+    #[schema(value_type = schema::Name)]
+    pub agent_type: Name,
+    /// Commit of the session that made it; `null` without a repository.
+    #[schema(required = true)]
+    pub commit: Option<String>,
+    /// Setup commands.
+    pub commands: Vec<String>,
+    /// Size on the disk.
+    pub bytes: u64,
+    /// Number of workspaces that use it now.
+    pub users: u64,
+    /// Time of its creation.
+    #[schema(value_type = schema::Timestamp)]
+    pub created_at: Timestamp,
+    /// Time of its last use.
+    #[schema(value_type = schema::Timestamp)]
+    pub used_at: Timestamp,
 }

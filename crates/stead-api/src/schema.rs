@@ -95,6 +95,7 @@ schemas! {
     ResourceLimits = stead_core::config::ResourceLimits::json_schema();
     RepoSource = stead_core::config::RepoSource::json_schema();
     HostMount = stead_core::config::HostMount::json_schema();
+    SetupCacheFiles = stead_core::setup_cache::SetupCacheFiles::json_schema();
     GitSettings = stead_core::git_push::GitPush::json_schema();
     ToolLimits = config::tool_limits();
     Preset = words(stead_core::config::Preset::ALL.iter().map(|word| word.as_str()));

@@ -17,6 +17,8 @@ pub struct Usage {
     pub workspaces: Vec<WorkspaceUsage>,
     /// Layers that several workspaces can share: checkouts, bundles and images.
     pub layers: LayerUsage,
+    /// Kept setup results. Those that a workspace uses are held.
+    pub setup_results: LayerUsage,
     /// Bare mirrors of repositories.
     pub mirrors: Vec<MirrorUsage>,
     /// Stored blobs.

@@ -81,6 +81,8 @@ pub enum LayerSpec {
     /// Files that a box wrote and that no longer change: a generation of the volume in
     /// `volume_directory`, with the ids of the box that wrote it.
     Generation { volume_directory: PathBuf, number: u32, ids: Ids },
+    /// The home directory in the volume in `volume_directory`, which no box writes any more.
+    Home { volume_directory: PathBuf, ids: Ids },
 }
 
 /// A host directory that is the workspace itself.
@@ -139,6 +141,9 @@ pub struct BoxSpec {
     /// Layers that a diff compares with, the topmost last; `None` if there is nothing to compare
     /// with yet.
     pub compared: Option<Vec<LayerSpec>>,
+    /// Read-only layers of the home directory, the topmost last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub home_layers: Vec<LayerSpec>,
     /// Host directory that replaces the layers and the generation. Its files appear as the agent's
     /// own.
     pub bound: Option<Bound>,

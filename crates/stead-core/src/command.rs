@@ -14,7 +14,7 @@ use crate::content::decide::{ContentCommand, ContentEffect};
 use crate::content::{Snapshot, SyncTarget};
 use crate::decide::{NewDigest, NewGrant, SessionUpdate};
 use crate::env::Env;
-use crate::event::{Answer, CloseReason, Failure, FileEffect, FileOperation, StepReport};
+use crate::event::{Answer, CloseReason, Failure, FileEffect, FileOperation, SetupChunk, StepReport};
 use crate::exec::{ExecOrder, ExecOutput, Exit};
 use crate::identity::Tenant;
 use crate::network::{NetworkRule, Reach};
@@ -276,6 +276,11 @@ pub enum Outcome {
         stage: String,
         percent: u64,
         detail: String,
+    },
+    /// Output of a running setup command.
+    SetupOutput {
+        chunks: Vec<SetupChunk>,
+        omitted: u64,
     },
     /// The name of the requested revision has been resolved to a commit.
     RepositoryResolved(ResolvedCommit),

@@ -11,6 +11,7 @@ pub mod quantity;
 pub mod quota;
 pub mod registry;
 pub mod request;
+pub mod setup_cache;
 pub mod tool;
 pub mod tool_limits;
 pub mod usage;
@@ -27,6 +28,7 @@ use crate::record::{Rules, Whole, record};
 use crate::repository::{GitRef, RepositoryUrl};
 use crate::rewind::Rewind;
 use crate::schema;
+use crate::setup_cache::{SetupCache, SetupUser};
 use crate::tool::ToolSet;
 
 pub use crate::record::Bounded;
@@ -88,6 +90,11 @@ record! {
         default(300) setup_timeout_seconds: Whole<1, 86_400>,
         /// Effect of a failed setup command: a warning, or a failed session.
         default(OnSetupFailure::Warn) on_setup_failure: OnSetupFailure,
+        /// Keep the result of the setup commands, and start later sessions with it instead of
+        /// running the commands again.
+        default(SetupCache::Off) #[serde(default)] setup_cache: SetupCache,
+        /// User that runs the setup commands. This server runs them as the agent only.
+        default(SetupUser::Agent) #[serde(default = "SetupUser::usual")] setup_user: SetupUser,
         /// Fail a session whose workspace cannot be made, instead of starting it degraded.
         default(false) require_workspace: bool,
         /// Host directories to copy into the workspace.

@@ -20,11 +20,12 @@ use crate::config::OnSetupFailure;
 use crate::content;
 use crate::content::decide::ContentCommand;
 use crate::content::event::BoundCallInterrupted;
-use crate::event::{CloseReason, Event, Failure};
+use crate::event::{CloseReason, Event, Failure, StepReport};
 use crate::identity::{Actor, Tenant};
 use crate::rejection::Rejection;
 use crate::session::warning::{Warning, WarningCode};
 use crate::session::{HashAbsence, Session, State, Status, Workspace, WorkspaceStatus};
+use crate::setup_cache::SetupCacheOutcome;
 use crate::spec::{SessionSpec, WorkspaceSpec};
 use crate::{CallId, SessionId, SnapshotId};
 
@@ -143,13 +144,13 @@ fn run_step(session: &Session) -> Result<Step, Rejection> {
     let due = next(session) == Some(Command::RunStep);
     let workspace = session.workspace.as_ref().filter(|_| due);
     let action = workspace.zip(session.workspace_spec()).and_then(|(workspace, spec)| {
-        let action = spec.plan.actions.get(usize::try_from(workspace.steps_done).ok()?)?;
+        let index = workspace.due_action(spec)?;
+        let action = spec.plan.actions.get(index)?;
         let effect = Effect::PerformAction { workspace: spec.id, action: action.clone(), env: spec.plan.env.clone() };
-        Some((workspace, action.name(), effect))
+        let (attempt, step) = (workspace.attempt, index as u64 + 1);
+        Some((Event::InitStepStarted { attempt, step, action: action.name().to_owned() }, effect))
     });
-    let (workspace, name, effect) = action.ok_or(Rejection::NotDue { what: "no step is due" })?;
-    let (attempt, step) = (workspace.attempt, workspace.steps_done + 1);
-    let started = Event::InitStepStarted { attempt, step, action: name.to_owned() };
+    let (started, effect) = action.ok_or(Rejection::NotDue { what: "no step is due" })?;
     Ok(Step { events: vec![started], effect: Some(effect) })
 }
 
@@ -217,11 +218,9 @@ pub fn next(session: &Session) -> Option<Command> {
     }
 }
 
-/// Returns true if every init action has ended, or if a setup command failed and the rest is
-/// skipped.
+/// Returns true if every init action has ended or is skipped.
 fn prepared(session: &Session, workspace: &Workspace) -> bool {
-    let steps = session.workspace_spec().map_or(0, |spec| spec.plan.actions.len());
-    workspace.setup_failed || usize::try_from(workspace.steps_done).is_ok_and(|done| done >= steps)
+    session.workspace_spec().and_then(|spec| workspace.due_action(spec)).is_none()
 }
 
 /// Derives the events that follow from an outcome. Never refuses, because the outcome is a fact.
@@ -236,6 +235,7 @@ pub fn conclude(state: &State, outcome: Outcome) -> Vec<Event> {
         return if outcome == Outcome::Restarted { interrupted(session, STOPPED) } else { Vec::new() };
     };
     let attempt = workspace.attempt;
+    let step = workspace.due_action(spec).map_or(workspace.steps_done, |index| index as u64) + 1;
     match outcome {
         Outcome::Created { enforced_limits, made } => {
             let enforced_limits = spec.holding(enforced_limits);
@@ -243,10 +243,11 @@ pub fn conclude(state: &State, outcome: Outcome) -> Vec<Event> {
         }
         Outcome::CreateFailed(failure) => provision_failed(workspace, failure),
         Outcome::StepFinished { duration_ms, failure, files, report } => {
-            let (attempt, step) = (workspace.attempt, workspace.steps_done + 1);
+            let unused = setup_cache_warning(&report);
             let finished =
                 Event::InitStepFinished { attempt, step, duration_ms, failure: failure.clone(), files, report };
-            std::iter::once(finished).chain(after_step(session, workspace, spec, failure)).collect()
+            let after = after_step(session, workspace, spec, failure);
+            std::iter::once(finished).chain(unused).chain(after).collect()
         }
         // A call that was interrupted meanwhile already has its outcome.
         Outcome::CallFinished { call, .. } if !session.open_calls.contains_key(&call) => Vec::new(),
@@ -264,8 +265,11 @@ pub fn conclude(state: &State, outcome: Outcome) -> Vec<Event> {
         }
         Outcome::StepProgressed { .. } if !workspace.step_running => Vec::new(),
         Outcome::StepProgressed { stage, percent, detail } => {
-            let step = workspace.steps_done + 1;
             vec![Event::InitStepProgress { attempt, step, stage, percent, detail }]
+        }
+        Outcome::SetupOutput { .. } if !workspace.step_running => Vec::new(),
+        Outcome::SetupOutput { chunks, omitted } => {
+            vec![Event::SetupOutputReceived { attempt, step, chunks, omitted }]
         }
         // The first resolved commit stays, so that a repeated attempt begins with the same files.
         Outcome::RepositoryResolved(_) if workspace.resolved.is_some() => Vec::new(),
@@ -323,9 +327,21 @@ fn provision_failed(workspace: &Workspace, failure: Failure) -> Vec<Event> {
     workspace.provider.map(failed).into_iter().collect()
 }
 
+/// The warning about a setup result that could not be kept or looked for.
+fn setup_cache_warning(report: &StepReport) -> Option<Event> {
+    let report = report.setup_cache.as_ref()?;
+    let reason = report.reason.as_deref().unwrap_or("the reason is not known");
+    let message = match report.outcome {
+        SetupCacheOutcome::NotKept => format!("the result of the setup commands was not kept: {reason}"),
+        SetupCacheOutcome::Unsupported => format!("setup_cache is not used: {reason}"),
+        SetupCacheOutcome::Hit | SetupCacheOutcome::Miss | SetupCacheOutcome::Kept => return None,
+    };
+    Some(WarningCode::SetupCacheUnused.raised(message))
+}
+
 /// The consequence of a failed init action: the end of the setup, or of the attempt.
 fn after_step(session: &Session, workspace: &Workspace, spec: &WorkspaceSpec, failure: Option<Failure>) -> Vec<Event> {
-    let action = usize::try_from(workspace.steps_done).ok().and_then(|index| spec.plan.actions.get(index));
+    let action = workspace.due_action(spec).and_then(|index| spec.plan.actions.get(index));
     let Some(failure) = failure else { return Vec::new() };
     if !action.is_some_and(|action| action.is_setup()) {
         return provision_failed(workspace, failure);

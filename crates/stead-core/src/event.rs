@@ -6,6 +6,7 @@
 
 mod file_change;
 mod file_operation;
+mod setup;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -23,12 +24,14 @@ use crate::pause::PauseMode;
 use crate::resolved_commit::{PushedBranch, ResolvedCommit};
 use crate::rewind::{Checkpoint, Touched};
 use crate::session::HashAbsence;
+use crate::setup_cache::SetupCacheReport;
 use crate::spec::SessionSpec;
 use crate::tool::ToolName;
 use crate::{CallId, ExecId, Name, SessionId, SnapshotId, Timestamp};
 
 pub use file_change::{Content, FileChange};
 pub use file_operation::{Existing, FileOperation, Parents};
+pub use setup::{SetupChunk, SetupReport, SetupStream};
 
 /// An event with its position in the journal and its time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -86,6 +89,16 @@ pub enum Event {
         stage: String,
         percent: u64,
         detail: String,
+    },
+    /// Output that a setup command wrote since the last such event. Recorded at intervals, and only
+    /// while the command runs.
+    SetupOutputReceived {
+        attempt: u64,
+        step: u64,
+        chunks: Vec<SetupChunk>,
+        /// Number of bytes that were left out before the chunks, because the command wrote fast.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        omitted: u64,
     },
     /// The commit that the session's repository resolved to. Recorded once, so that every attempt
     /// uses the same commit.
@@ -324,6 +337,11 @@ pub enum Event {
     BoundCallRefused(Box<content::BoundCallRefused>),
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
 impl Event {
     /// The name of the variant. It is the journal's type column and the `event:` field of the
     /// stream.
@@ -336,6 +354,7 @@ impl Event {
             Self::InitStepFinished { .. } => "InitStepFinished",
             Self::InitStepProgress { .. } => "InitStepProgress",
             Self::ProvisionProgress { .. } => "ProvisionProgress",
+            Self::SetupOutputReceived { .. } => "SetupOutputReceived",
             Self::RepositoryResolved(_) => "RepositoryResolved",
             Self::BranchPushed(_) => "BranchPushed",
             Self::CredentialUsed { .. } => "CredentialUsed",
@@ -475,21 +494,9 @@ pub struct StepReport {
     /// The result of a setup command. It is part of the session's timeline and not of its state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub setup: Option<Box<SetupReport>>,
-}
-
-/// The result of a setup command, with the tail of each output stream.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SetupReport {
-    /// Counts from 1, in the order of `setup_commands`.
-    pub number: u64,
-    pub command: String,
-    pub exit_code: i32,
-    pub timed_out: bool,
-    pub stdout: String,
-    pub stderr: String,
-    /// Number of bytes the command wrote, of which only the tails are kept.
-    pub stdout_total: u64,
-    pub stderr_total: u64,
+    /// The result of looking for a kept setup result, or of keeping one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub setup_cache: Option<Box<SetupCacheReport>>,
 }
 
 impl StepReport {

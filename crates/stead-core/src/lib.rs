@@ -25,7 +25,7 @@ pub mod spec;
 pub mod time;
 
 pub use command::{Command, Effect, Outcome, Step};
-pub use config::{admission, capability, env, image, quantity, quota, registry, request, tool, usage};
+pub use config::{admission, capability, env, image, quantity, quota, registry, request, setup_cache, tool, usage};
 pub use content_hash::ContentHash;
 pub use decide::{conclude, conclude_with_next, decide, decide_and_conclude, decide_with_next, may_use_exec, next};
 pub use event::{Event, Recorded};

@@ -93,7 +93,7 @@ impl FieldPath<'_> {
         FieldPath { path: format!("{}[{index}]", self.path), errors: self.errors }
     }
 
-    fn expected<T>(&mut self, what: &str, found: &Value) -> Option<T> {
+    pub(crate) fn expected<T>(&mut self, what: &str, found: &Value) -> Option<T> {
         let found = match found {
             Value::Null => "null",
             Value::Bool(_) => "a boolean",

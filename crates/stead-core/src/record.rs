@@ -225,6 +225,7 @@ kinds! {
     crate::quantity::ByteTotal = json!({"type": "string", "pattern": Self::PATTERN});
     crate::config::ProviderName = schema::named("ProviderName");
     crate::config::OnSetupFailure = schema::named("OnSetupFailure");
+    crate::setup_cache::SetupUser = schema::words(Self::ALL.iter().map(|word| word.as_str()));
     crate::config::RepoSourceType = schema::words(Self::ALL.iter().map(|word| word.as_str()));
     crate::config::LimitsConfig = schema::named("ToolLimits");
     crate::rewind::CheckpointCost = schema::named("Points");

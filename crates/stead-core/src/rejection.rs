@@ -22,6 +22,11 @@ pub enum Rejection {
     Repository(#[from] RepositoryRefused),
     #[error(transparent)]
     Network(#[from] NetworkRefused),
+    #[error(
+        "setup_user 'root' is not available: this server runs setup commands as the agent, who cannot change system \
+         directories; install system packages in the base_image, or install into the workspace or the home directory"
+    )]
+    SetupAsRoot,
     #[error("provider '{provider}' is not configured on this server (configured: {configured})")]
     ProviderNotConfigured { provider: ProviderName, configured: String },
     #[error("the mount of '{host_path}' is refused: {reason}")]
@@ -91,6 +96,7 @@ impl Rejection {
             Self::Incomplete(_) => "policy_incomplete",
             Self::Repository(_) => "repository_refused",
             Self::Network(refused) => refused.code(),
+            Self::SetupAsRoot => "policy_incompatible",
             Self::ProviderNotConfigured { .. } => "provider_not_configured",
             Self::MountRefused { .. } => "mount_refused",
             Self::BundleRefused { .. } | Self::BundleMissing { .. } => "bundle_refused",

@@ -23,6 +23,7 @@ words!(
         Schema = "schema",
         Secret = "secret",
         Session = "session",
+        SetupResult = "setup_result",
         Snapshot = "snapshot",
         Step = "step",
         Token = "token",
@@ -39,6 +40,7 @@ impl Resource {
             Self::ContentFile => "content file",
             Self::ContentVersion => "content version",
             Self::McpSession => "MCP session",
+            Self::SetupResult => "setup result",
             other => other.as_str(),
         }
     }

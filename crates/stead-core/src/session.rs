@@ -35,8 +35,10 @@ use crate::identity::Actor;
 use crate::network::{Changes, NetworkUse};
 use crate::parse::words;
 use crate::pause::PauseMode;
+use crate::plan::Action;
 use crate::resolved_commit::ResolvedCommit;
 use crate::rewind::Checkpoints;
+use crate::setup_cache::{SetupCacheOutcome, SetupCacheReport};
 use crate::spec::{SessionSpec, WorkspaceSpec};
 use crate::timeline::Timeline;
 use crate::tool::ToolName;
@@ -113,6 +115,9 @@ pub struct Workspace {
     pub steps_done: u64,
     pub step_running: bool,
     pub setup_failed: bool,
+    /// The result of looking for a kept setup result.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub setup_cache: Option<Arc<SetupCacheReport>>,
     pub enforced_limits: Vec<LimitKind>,
     #[serde(default, skip_serializing_if = "BoxFacts::is_empty")]
     pub made: Arc<BoxFacts>,
@@ -309,6 +314,7 @@ impl Workspace {
             steps_done: 0,
             step_running: false,
             setup_failed: false,
+            setup_cache: None,
             enforced_limits: Vec::new(),
             made: Arc::default(),
             failures: Vec::new(),
@@ -319,6 +325,20 @@ impl Workspace {
             pause: None,
             timeline: Arc::default(),
         }
+    }
+
+    /// Returns true if the session began with a kept setup result.
+    pub fn setup_cached(&self) -> bool {
+        self.setup_cache.as_ref().is_some_and(|found| found.outcome == SetupCacheOutcome::Hit)
+    }
+
+    /// Returns the index of the next init action. Setup commands are skipped after one has failed,
+    /// or if their kept result is used.
+    pub fn due_action(&self, spec: &WorkspaceSpec) -> Option<usize> {
+        let skips_setup = self.setup_failed || self.setup_cached();
+        let is_due = |action: &Action| !(skips_setup && action.belongs_to_setup());
+        let done = usize::try_from(self.steps_done).ok()?;
+        Some(done + spec.plan.actions.get(done..)?.iter().position(is_due)?)
     }
 
     pub fn holds_something(&self) -> bool {
@@ -480,6 +500,7 @@ fn fold_into_workspace(workspace: &mut Workspace, event: &Event) {
             workspace.steps_done = 0;
             workspace.step_running = false;
             workspace.setup_failed = false;
+            workspace.setup_cache = None;
             workspace.report = Arc::default();
             workspace.tree_hash = None;
         }
@@ -495,6 +516,9 @@ fn fold_into_workspace(workspace: &mut Workspace, event: &Event) {
             brought.mount_fingerprint = report.mount_fingerprint.clone().or(brought.mount_fingerprint.take());
             brought.bundle = report.bundle.clone().or(brought.bundle.take());
             brought.checkout = report.checkout.clone().or(brought.checkout.take());
+            let found = report.setup_cache.as_deref().filter(|found| found.outcome != SetupCacheOutcome::Kept);
+            let found = found.filter(|_| workspace.setup_cache.is_none());
+            workspace.setup_cache = found.cloned().map(Arc::new).or(workspace.setup_cache.take());
             workspace.step_running = false;
             workspace.steps_done = *step;
             workspace.setup_failed |= failure.is_some();

@@ -209,6 +209,7 @@ pub fn specify(
 ) -> Result<SessionSpec, Rejection> {
     let config = &declared.agent_type.workspace;
     policy_layers::refuse_network_without_box(&request.task, declared)?;
+    policy_layers::refuse_setup_as_root(declared)?;
     let workspace = match config.enabled {
         false => None,
         true => Some(specify_workspace(&request.task, workspace_id, declared, server)?),
@@ -247,6 +248,7 @@ fn specify_workspace(
     let repository = repository(&inputs)?;
     let mut notices = policy_layers::repository_notices(&inputs, repository.as_ref().map(|repository| &repository.url));
     let plan = plan::plan(&inputs)?;
+    notices.extend(policy_layers::setup_cache_notice(&inputs));
     let rewind = config.rewind.or(platform.defaults.rewind).unwrap_or_default();
     notices.extend(policy_layers::checkpoint_notice(&plan, rewind));
     notices.extend(network.as_ref().and_then(policy_layers::full_notice));

@@ -12,5 +12,7 @@ pub(crate) mod perform;
 pub(crate) mod repository;
 pub(crate) mod secret_env;
 pub(crate) mod secret_vault;
+pub(crate) mod setup_cache;
+pub(crate) mod setup_output;
 pub(crate) mod snapshot_hashes;
 pub(crate) mod workspace_users;

@@ -102,6 +102,8 @@ pub enum OpError {
         #[source]
         source: std::io::Error,
     },
+    #[error("the kept setup results cannot be read or removed: {reason}")]
+    SetupResults { reason: String },
     #[error(transparent)]
     Image(#[from] stead_providers::ImageError),
     #[error("this server keeps no images")]

@@ -243,7 +243,14 @@ impl Suite<'_> {
 }
 
 fn action(action: Action) -> ActionOrder {
-    ActionOrder { action, env: Env::default(), bundle: None, layer: None, now: now() }
+    ActionOrder {
+        action,
+        env: Env::default(),
+        bundle: None,
+        layer: None,
+        output: crate::OutputSink::default(),
+        now: now(),
+    }
 }
 
 fn now() -> Timestamp {

@@ -19,7 +19,7 @@ mod shell;
 pub(crate) mod tars;
 mod workspace;
 
-pub(crate) use guest_box::{Fill, GuestBox, HostMounts, Looked, MountOrder, stamp_of};
+pub(crate) use guest_box::{Fill, GuestBox, HostMounts, Looked, MountOrder, SetupLayers, stamp_of};
 pub(crate) use scratch::{Scratch, ScratchDirectory};
 pub(crate) use tars::{TarStore, in_frame, patch_of, read_patch, send};
 pub(crate) use workspace::GuestWorkspace;

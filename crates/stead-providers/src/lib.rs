@@ -37,7 +37,10 @@ pub use contract::provider::{
     AdoptOrder, DiskUsage, FileEvent, Health, ImageCache, Mark, OnProgress, Progress, Provider, Providers, WarmBoxes,
     WorkspaceUsage,
 };
+pub use contract::setup_cache::{
+    KeepSetupOrder, SETUP_PREFIX, SetupAbout, SetupEntry, SetupKept, SetupPosition, SetupResults,
+};
 pub use contract::workspace::{
-    ActionOrder, BoxGit, Captured, Done, FileOrder, GitOrder, GitRan, OpenFile, Performed, Placement, PointOrder,
-    Staged, ToolDone, ToolOrder, Workspace,
+    ActionOrder, BoxGit, Captured, Done, FileOrder, GitOrder, GitRan, OpenFile, OutputSink, Performed, Placement,
+    PointOrder, Staged, ToolDone, ToolOrder, Workspace,
 };

@@ -24,6 +24,7 @@ use stead_core::registry::Side;
 
 use crate::contract::error::ProviderError;
 use crate::contract::provider::{AdoptOrder, DiskUsage, Health, ImageCache, Provider, WarmBoxes, WorkspaceUsage};
+use crate::contract::setup_cache::SetupEntry;
 use crate::contract::workspace::Workspace;
 use crate::guest::{GuestWorkspace, limit_kinds, off_thread};
 use crate::overlay::images::Images;
@@ -246,5 +247,15 @@ impl DiskUsage for NativeProvider {
 
     fn layers(&self) -> &Arc<LayerStore> {
         &self.workspaces.layers
+    }
+
+    async fn setups(&self) -> Result<Vec<SetupEntry>, ProviderError> {
+        let workspaces = self.workspaces.clone();
+        off_thread(move || Ok(workspaces.kept_setups())).await
+    }
+
+    async fn remove_setup(&self, id: String) -> Result<bool, ProviderError> {
+        let workspaces = self.workspaces.clone();
+        off_thread(move || workspaces.remove_setup(&id)).await
     }
 }

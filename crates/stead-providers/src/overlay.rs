@@ -15,6 +15,8 @@ pub(crate) mod layer_store;
 mod lineage;
 mod overlay_box;
 mod own_layers;
+mod setup_layers;
+mod setup_store;
 mod stamp;
 mod usage;
 mod warm;

@@ -40,6 +40,7 @@ use crate::contract::error::ProviderError;
 use crate::contract::provider::{
     AdoptOrder, DiskUsage, Health, ImageCache, OnProgress, Provider, WarmBoxes, WorkspaceUsage,
 };
+use crate::contract::setup_cache::SetupEntry;
 use crate::contract::workspace::Workspace;
 use crate::guest::{GuestWorkspace, limit_kinds, off_thread};
 use crate::overlay::images::Images;
@@ -502,5 +503,15 @@ impl DiskUsage for PodmanProvider {
 
     fn layers(&self) -> &Arc<LayerStore> {
         &self.podman.workspaces.layers
+    }
+
+    async fn setups(&self) -> Result<Vec<SetupEntry>, ProviderError> {
+        let workspaces = self.podman.workspaces.clone();
+        off_thread(move || Ok(workspaces.kept_setups())).await
+    }
+
+    async fn remove_setup(&self, id: String) -> Result<bool, ProviderError> {
+        let workspaces = self.podman.workspaces.clone();
+        off_thread(move || workspaces.remove_setup(&id)).await
     }
 }

@@ -52,6 +52,10 @@ fn describe() {
     describe_counter!("stead_network_bytes_total", "Bytes of boxes, by direction.");
     describe_counter!("stead_degraded_sessions_total", "Sessions that started without a workspace.");
     describe_counter!("stead_fallback_sessions_total", "Sessions whose workspace the fallback provider made.");
+    describe_counter!(
+        "stead_setup_cache_total",
+        "Uses of kept setup results, by outcome: hit, miss, kept, not_kept, unsupported."
+    );
     describe_gauge!("stead_pool_target", "Boxes that are to be kept ready, by agent type.");
     describe_gauge!("stead_pool_ready", "Boxes that are ready, by agent type.");
     describe_counter!("stead_pool_hits_total", "Sessions that found a box ready.");

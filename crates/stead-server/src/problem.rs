@@ -215,6 +215,7 @@ impl From<OpError> for Problem {
             | OpError::Export { .. }
             | OpError::Randomness { .. }
             | OpError::Spool { .. }
+            | OpError::SetupResults { .. }
             | OpError::Blob(_) => Self::internal(&error),
         }
     }
@@ -223,7 +224,7 @@ impl From<OpError> for Problem {
 impl From<Rejection> for Problem {
     fn from(rejection: Rejection) -> Self {
         let code = match &rejection {
-            Rejection::Incompatible(_) => Code::PolicyIncompatible,
+            Rejection::Incompatible(_) | Rejection::SetupAsRoot => Code::PolicyIncompatible,
             Rejection::Incomplete(_) => Code::PolicyIncomplete,
             Rejection::Repository(_) => Code::RepositoryRefused,
             Rejection::Network(refused) => match refused.code() {

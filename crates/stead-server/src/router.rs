@@ -16,8 +16,8 @@ use crate::routes::sessions::{
     snapshots,
 };
 use crate::routes::{
-    agent_types, audit, blobs, content, health, images, page, platform, pool, projects, providers, quotas, secrets, tokens,
-    tools, usage,
+    agent_types, audit, blobs, content, health, images, page, platform, pool, projects, providers, quotas, secrets,
+    setup_results, tokens, tools, usage,
 };
 use crate::{auth, host, mcp, openapi, problem, quota, request_log};
 
@@ -51,6 +51,8 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(tools::list))
         .routes(routes!(providers::list))
         .routes(routes!(pool::list))
+        .routes(routes!(setup_results::list))
+        .routes(routes!(setup_results::remove))
         .routes(routes!(images::list))
         .routes(routes!(images::show, images::import, images::remove))
         .routes(routes!(secrets::list))

@@ -16,6 +16,7 @@ pub(crate) mod providers;
 pub(crate) mod quotas;
 pub(crate) mod secrets;
 pub(crate) mod sessions;
+pub(crate) mod setup_results;
 pub(crate) mod tokens;
 pub(crate) mod tools;
 pub(crate) mod usage;

@@ -272,6 +272,7 @@ fn is_api(path: &str) -> bool {
         "/providers",
         "/tools",
         "/pool",
+        "/setup-results",
         "/images",
         "/audit",
         "/blobs",

@@ -15,7 +15,8 @@ use crate::failure::suggest::meant;
 
 use agent_content::{apply_content, content, digest, prompt, runs, sync};
 use configuration::{
-    agent_type, config, image, login, network, plan, platform, pool, project, providers, secret, token, whoami,
+    agent_type, config, image, login, network, plan, platform, pool, project, providers, secret, setup_cache, token,
+    whoami,
 };
 use execution::{eval, exec, mcp, run, shell, tool, tools};
 use files::{apply, blob, cp, diff, export, restore, rewind, snapshot};
@@ -119,6 +120,9 @@ pub(crate) enum Command {
     Providers(providers::Providers),
     /// List the warm pools: boxes that are kept started for agent types
     Pool(pool::Pool),
+    /// List and remove kept results of setup commands
+    #[command(subcommand)]
+    SetupCache(setup_cache::SetupCacheCommand),
     /// Show disk usage, or what sessions reserved per day
     Usage(usage::Usage),
     /// Store, list and remove secrets that the server adds to requests of boxes
@@ -205,6 +209,7 @@ fn dispatch(command: Command, context: &Context) -> Result<(), Failure> {
         Command::Audit(command) => command.run(context),
         Command::Providers(command) => command.run(context),
         Command::Pool(command) => command.run(context),
+        Command::SetupCache(command) => command.run(context),
         Command::Usage(command) => command.run(context),
         Command::Secret(command) => command.run(context),
         Command::Token(command) => command.run(context),

@@ -126,6 +126,12 @@ fn show_event(progress: &Progress, event: &Event) {
             Known::InitStepProgress { stage, percent, detail, .. }
             | Known::ProvisionProgress { stage, percent, detail, .. },
         ) => progress.stage(&stage, percent, &detail),
+        Some(Known::SetupOutputReceived { chunks, omitted, .. }) => {
+            if omitted > 0 {
+                progress.print(&format!("… {omitted} bytes omitted …"));
+            }
+            chunks.iter().for_each(|chunk| progress.print(&chunk.text));
+        }
         Some(Known::ProvisionFailed { provider, .. }) => progress.set_message(&format!("{provider} failed")),
         _ => {}
     }

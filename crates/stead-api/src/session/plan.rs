@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use stead_core::config::ProviderName;
 use stead_core::plan::Action;
 use stead_core::registry::Side;
+use stead_core::setup_cache::SetupCacheOutcome;
 use stead_core::tool::ToolName;
 use stead_core::{Name, env::Env};
 use utoipa::ToSchema;
@@ -54,6 +55,9 @@ pub struct WorkspacePlan {
     /// Host paths that the workspace would use. A forbidden path makes the whole request fail with
     /// status 422.
     pub mounts: Vec<PlannedMount>,
+    /// Kept setup result that the session would begin with; `null` if it would not look for one.
+    #[schema(required = true)]
+    pub setup_cache: Option<PlannedSetup>,
     /// Warnings that the session would have.
     pub warnings: Vec<Notice>,
     /// Hash of every setting that shapes the workspace. Equal settings give equal hashes.
@@ -115,4 +119,19 @@ pub struct InitPlan {
     /// Environment variables for the box.
     #[schema(value_type = schema::Env)]
     pub env: Env,
+}
+
+/// Expected use of a kept setup result.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct PlannedSetup {
+    /// `hit` if a kept result fits, as long as the image, and the commit or the named files, are
+    /// those of the result. Otherwise `miss`: the setup commands would run.
+    #[schema(value_type = String)]
+    pub outcome: SetupCacheOutcome,
+    /// Id of the result; `null` for a miss.
+    #[schema(required = true)]
+    pub result: Option<String>,
+    /// Commit of the session that made the result; `null` without a repository.
+    #[schema(required = true)]
+    pub commit: Option<String>,
 }

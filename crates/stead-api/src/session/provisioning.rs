@@ -16,6 +16,9 @@ pub struct Provisioning {
     /// Milliseconds from the start of the first step to the end of the last. A step that still runs
     /// counts only up to its start.
     pub duration_ms: u64,
+    /// True if the session began with a kept setup result, so that no setup command ran.
+    #[serde(default)]
+    pub setup_cached: bool,
     /// Steps of all attempts, in the order in which they started.
     pub steps: Vec<ProvisioningStep>,
 }
@@ -48,7 +51,8 @@ pub struct ProvisioningStep {
     pub setup: Option<SetupOutput>,
 }
 
-/// Result of a setup command. The server keeps the last 4096 bytes of each output stream.
+/// Result of a setup command. Of an output stream with more than 8192 bytes the server keeps the
+/// first and the last 4096 bytes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct SetupOutput {
     /// Position of the command in `setup_commands`, counted from 1.
@@ -60,9 +64,15 @@ pub struct SetupOutput {
     pub exit_code: i32,
     /// True if the command reached its time limit.
     pub timed_out: bool,
-    /// End of standard output.
+    /// Start of standard output, if a part after it is omitted; otherwise empty.
+    #[serde(default)]
+    pub stdout_head: String,
+    /// End of standard output, or all of it.
     pub stdout: String,
-    /// End of standard error.
+    /// Start of standard error, if a part after it is omitted; otherwise empty.
+    #[serde(default)]
+    pub stderr_head: String,
+    /// End of standard error, or all of it.
     pub stderr: String,
     /// Number of bytes that the command wrote to standard output.
     pub stdout_total: u64,
@@ -72,9 +82,19 @@ pub struct SetupOutput {
 
 impl From<&SetupReport> for SetupOutput {
     fn from(report: &SetupReport) -> Self {
-        let SetupReport { number, command, exit_code, timed_out, stdout, stderr, stdout_total, stderr_total } =
-            report.clone();
-        Self { number, command, exit_code, timed_out, stdout, stderr, stdout_total, stderr_total }
+        let report = report.clone();
+        Self {
+            number: report.number,
+            command: report.command,
+            exit_code: report.exit_code,
+            timed_out: report.timed_out,
+            stdout_head: report.stdout_head,
+            stdout: report.stdout,
+            stderr_head: report.stderr_head,
+            stderr: report.stderr,
+            stdout_total: report.stdout_total,
+            stderr_total: report.stderr_total,
+        }
     }
 }
 
@@ -93,7 +113,7 @@ pub struct Progress {
 impl Provisioning {
     pub fn of(timeline: &Timeline) -> Self {
         let steps = timeline.steps.iter().cloned().map(ProvisioningStep::from).collect();
-        Self { duration_ms: timeline.duration_ms(), steps }
+        Self { duration_ms: timeline.duration_ms(), setup_cached: timeline.setup_cached, steps }
     }
 }
 

@@ -161,7 +161,7 @@ fn stage(spec: &BoxSpec, to: &MountTarget, held: &mut Held) -> Result<Vec<OwnedF
     let volume = volume::make(spec, None, held)?;
     let sources = layers::open(spec)?;
     let staging = detached_mount::new("tmpfs", &[Opt::Value("mode", "0755")], WRITTEN, Primitive::Mount)?;
-    for name in ["volume", "empty", "base", "workspace", "trees"] {
+    for name in ["volume", "empty", "base", "workspace", volume::HOME, "trees"] {
         make_directory(&staging, name)?;
     }
     detached_mount::attach(&staging, detached_mount::open_directory(CWD, STAGING)?.as_fd(), "")?;
@@ -173,6 +173,11 @@ fn stage(spec: &BoxSpec, to: &MountTarget, held: &mut Held) -> Result<Vec<OwnedF
     let below = lower_option(&staged.layers);
     let options = format!("{below},upperdir={STAGING}/volume/{upper},workdir={STAGING}/volume/work,userxattr");
     mount_overlay(&options, "workspace", MountFlags::NOSUID | MountFlags::NODEV)?;
+    if !staged.home.is_empty() {
+        let below = lower_option(&staged.home);
+        let options = format!("{below},upperdir={STAGING}/volume/home,workdir={STAGING}/volume/work-home,userxattr");
+        mount_overlay(&options, volume::HOME, MountFlags::NOSUID | MountFlags::NODEV)?;
+    }
     let trees = detached_mount::new("tmpfs", &[Opt::Value("mode", "0755")], WRITTEN, Primitive::Mount)?;
     detached_mount::attach(&trees, staging.as_fd(), "trees")?;
     if let Some(compared) = staged.compared(&upper)? {
@@ -183,6 +188,7 @@ fn stage(spec: &BoxSpec, to: &MountTarget, held: &mut Held) -> Result<Vec<OwnedF
         .map(|(name, _)| match *name {
             "trees" => detached_mount::copy(&staging, name, SHOWN),
             "workspace" => detached_mount::copy(&staging, name, WRITTEN),
+            volume::HOME if !staged.home.is_empty() => detached_mount::copy(&staging, name, WRITTEN),
             name => detached_mount::copy(&staging, Path::new("volume").join(name), WRITTEN),
         })
         .collect()

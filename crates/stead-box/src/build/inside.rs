@@ -110,10 +110,11 @@ fn enter_root(spec: &BoxSpec, assembled: &Assembled) -> Result<Option<Compared>,
         root.as_fd(),
         "dev/shm",
     )?;
-    for (from, to) in [("tmp", "tmp"), ("home", "home/agent")] {
-        if spec.volume == Volume::Directory {
-            // A bind mount would reveal the server's path in the box's mount table.
-            overlay(&[], &Upper { upper: from, work: &format!("work-{from}") }, to)?;
+    for (from, to) in [("tmp", "tmp"), (volume::HOME, "home/agent")] {
+        let lower = if from == volume::HOME { assembled.layers.home.as_slice() } else { &[] };
+        if spec.volume == Volume::Directory || !lower.is_empty() {
+            // A bind mount of a directory would reveal the server's path in the box's mount table.
+            overlay(lower, &Upper { upper: from, work: &format!("work-{from}") }, to)?;
         } else {
             detached_mount::attach(
                 &detached_mount::copy(&staging, format!("volume/{from}"), WRITTEN)?,

@@ -27,13 +27,15 @@ pub(super) struct Sources {
 pub(super) struct Staged {
     /// Layers of the workspace, the topmost last.
     pub(super) layers: Vec<String>,
+    /// Layers of the home directory, the topmost last.
+    pub(super) home: Vec<String>,
     before: Option<Vec<String>>,
     /// The `layers` that are not part of `before`; `None` if `before` is not a prefix of `layers`.
     since: Option<Vec<String>>,
 }
 
 fn all(spec: &BoxSpec) -> impl Iterator<Item = &LayerSpec> {
-    spec.layers.iter().chain(spec.compared.iter().flatten())
+    spec.layers.iter().chain(spec.compared.iter().flatten()).chain(&spec.home_layers)
 }
 
 pub(super) fn open(spec: &BoxSpec) -> Result<Sources, Refused> {
@@ -44,13 +46,13 @@ pub(super) fn open(spec: &BoxSpec) -> Result<Sources, Refused> {
             LayerSpec::Directory { path } if !sources.directories.iter().any(|(known, _)| known == path) => {
                 sources.directories.push((path.clone(), detached_mount::copy(CWD, path, SHOWN)?));
             }
-            LayerSpec::Generation { volume_directory, .. }
+            LayerSpec::Generation { volume_directory, .. } | LayerSpec::Home { volume_directory, .. }
                 if *volume_directory != spec.volume_directory
                     && !sources.volumes.iter().any(|(known, _)| known == volume_directory) =>
             {
                 sources.volumes.push((volume_directory.clone(), volume::of_another(volume_directory)?));
             }
-            LayerSpec::Directory { .. } | LayerSpec::Generation { .. } => {}
+            LayerSpec::Directory { .. } | LayerSpec::Generation { .. } | LayerSpec::Home { .. } => {}
         }
     }
     Ok(sources)
@@ -109,9 +111,13 @@ impl Sources {
                     let found = self.directories.iter().find(|(known, _)| known == path);
                     found.map(|(_, mount)| mount.try_clone()).transpose()
                 }
-                LayerSpec::Generation { volume_directory, number, .. } => {
+                LayerSpec::Generation { volume_directory, .. } | LayerSpec::Home { volume_directory, .. } => {
+                    let part = match layer {
+                        LayerSpec::Generation { number, .. } => volume::generation(*number),
+                        LayerSpec::Home { .. } | LayerSpec::Directory { .. } => volume::HOME.to_owned(),
+                    };
                     let volume = volumes.iter().find(|(known, _)| known == volume_directory);
-                    let name = volume.map(|(_, name)| Path::new(name).join(volume::generation(*number)));
+                    let name = volume.map(|(_, name)| Path::new(name).join(part));
                     Ok(name.map(|name| detached_mount::copy(staging, name, SHOWN)).transpose()?)
                 }
             };
@@ -129,7 +135,8 @@ impl Sources {
         let name = |layer: &LayerSpec| placed.iter().find(|(known, _)| *known == layer).map(|(_, name)| name.clone());
         let names = |layers: &[LayerSpec]| layers.iter().filter_map(name).collect::<Vec<_>>();
         let since = spec.compared.as_ref().and_then(|compared| spec.layers.strip_prefix(compared.as_slice()));
-        Ok(Staged { layers: names(&spec.layers), before: spec.compared.as_deref().map(names), since: since.map(names) })
+        let (layers, home) = (names(&spec.layers), names(&spec.home_layers));
+        Ok(Staged { layers, home, before: spec.compared.as_deref().map(names), since: since.map(names) })
     }
 }
 
@@ -139,10 +146,13 @@ fn owners(spec: &BoxSpec, layer: &LayerSpec) -> Option<Owners> {
     match layer {
         // Root made the files of a directory layer.
         LayerSpec::Directory { .. } => Some(Owners { user: 0, group: 0, shown: spec.agent_on_host()?, count: 1 }),
-        LayerSpec::Generation { ids: Ids::Range { first: other }, .. } if *other != first => {
+        LayerSpec::Generation { ids: Ids::Range { first: other }, .. }
+        | LayerSpec::Home { ids: Ids::Range { first: other }, .. }
+            if *other != first =>
+        {
             Some(Owners { user: *other, group: *other, shown: first, count: RANGE_LENGTH })
         }
-        LayerSpec::Generation { .. } => None,
+        LayerSpec::Generation { .. } | LayerSpec::Home { .. } => None,
     }
 }
 

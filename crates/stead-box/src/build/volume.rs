@@ -25,6 +25,8 @@ use crate::sys::loop_device;
 /// Directories besides the generations, with their modes.
 const DIRECTORIES: &[(&str, u32)] =
     &[("work", 0o700), ("work-tmp", 0o700), ("work-home", 0o700), ("tmp", 0o1777), ("home", 0o750)];
+/// The home directory in a volume.
+pub(super) const HOME: &str = "home";
 const IMAGE: &str = "volume.img";
 /// Default ratio of `mkfs`.
 const BYTES_PER_INODE: u64 = 16 << 10;

@@ -194,7 +194,12 @@ impl Connection {
     }
 
     pub fn followed(&mut self) -> Result<Followed, BoxError> {
-        match self.receive(None)? {
+        self.followed_within(None)
+    }
+
+    /// Like [`Self::followed`], with a timeout; `None` to wait without one.
+    pub fn followed_within(&mut self, patience: Option<Duration>) -> Result<Followed, BoxError> {
+        match self.receive(patience)? {
             (Answer::Output { stream, number }, bytes) => Ok(Followed::Output { stream, number, bytes }),
             (Answer::Finished(result), _) => Ok(Followed::Finished(result)),
             _ => Err(unexpected("to attach")),

@@ -118,6 +118,7 @@ impl Clinic<'_> {
             base: None,
             layers: Vec::new(),
             compared: None,
+            home_layers: Vec::new(),
             bound: None,
             volume: Volume::Memory,
             volume_directory: PathBuf::from(self.directory).join(&id),

@@ -110,6 +110,7 @@ impl Home {
             base: None,
             layers: Vec::new(),
             compared: None,
+            home_layers: Vec::new(),
             bound: None,
             volume,
             volume_directory: self.path().join("boxes").join(&id),

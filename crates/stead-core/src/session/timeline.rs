@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crate::Timestamp;
 use crate::config::ProviderName;
 use crate::event::{Event, Failure, Recorded, SetupReport};
+use crate::setup_cache::SetupCacheOutcome;
 
 /// The creation of the box: from `ProvisionStarted` to `WorkspaceCreated`.
 const CREATE_BOX: &str = "create_box";
@@ -16,10 +17,16 @@ const BEGIN_WORK: &str = "begin_work";
 /// Maximum number of steps. A server that is killed repeatedly repeats attempts, and only the
 /// latest steps are kept.
 const MOST: usize = 256;
+/// The stage of a running setup command, whose percentage is not known.
+const RUNNING: &str = "running";
+/// Number of characters of a setup command's last line in its progress.
+const MOST_DETAIL: usize = 160;
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Timeline {
     pub steps: Vec<TimedStep>,
+    /// True if the latest attempt began with a kept setup result.
+    pub setup_cached: bool,
 }
 
 /// One step of an attempt to create the workspace.
@@ -58,7 +65,10 @@ impl Timeline {
     pub(crate) fn note(&mut self, recorded: &Recorded) {
         let at = recorded.at;
         match &recorded.event {
-            Event::ProvisionStarted { attempt, provider } => self.begin(*attempt, *provider, CREATE_BOX, at),
+            Event::ProvisionStarted { attempt, provider } => {
+                self.setup_cached = false;
+                self.begin(*attempt, *provider, CREATE_BOX, at);
+            }
             Event::WorkspaceCreated { .. } => self.end(at, None, None),
             Event::InitStepStarted { attempt, action, .. } => {
                 if let Some(provider) = self.steps.last().map(|step| step.provider) {
@@ -72,7 +82,17 @@ impl Timeline {
                     step.progress = Some(StepProgress { stage, percent: *percent, detail });
                 }
             }
+            Event::SetupOutputReceived { chunks, .. } => {
+                let lines = chunks.iter().flat_map(|chunk| chunk.text.lines());
+                let last = lines.map(str::trim).filter(|line| !line.is_empty()).last();
+                if let (Some(step), Some(last)) = (self.running(), last) {
+                    let detail = last.chars().filter(|sign| !sign.is_control()).take(MOST_DETAIL).collect();
+                    step.progress = Some(StepProgress { stage: RUNNING.to_owned(), percent: 0, detail });
+                }
+            }
             Event::InitStepFinished { duration_ms, failure, report, .. } => {
+                let found = report.setup_cache.as_ref();
+                self.setup_cached |= found.is_some_and(|found| found.outcome == SetupCacheOutcome::Hit);
                 if let Some(step) = self.running() {
                     step.setup = report.setup.as_deref().cloned().map(Arc::new);
                 }

@@ -18,6 +18,8 @@ words!(
         WorkspaceUnavailable = "workspace_unavailable",
         LimitNotEnforced = "limit_not_enforced",
         SetupFailed = "setup_failed",
+        /// The result of the setup commands is neither kept nor taken from another session.
+        SetupCacheUnused = "setup_cache_unused",
         NoRepository = "no_repository",
         RepositoryNotUsed = "repository_not_used",
         HistoryLeftOut = "history_left_out",

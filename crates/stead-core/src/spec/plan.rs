@@ -15,6 +15,7 @@ use crate::policy::{MountMode, PolicyKind, ResolvedPolicy, WorkspacePolicy};
 use crate::registry::{Platform, Project};
 use crate::repository::{GitRef, RepositoryUrl};
 use crate::request::{Task, TaskContext};
+use crate::setup_cache::SetupCache;
 use crate::{SessionId, SnapshotId};
 
 /// The directory of every workspace.
@@ -61,11 +62,18 @@ pub enum Action {
     WriteTaskContext {
         context: TaskContext,
     },
+    /// Looks for a kept result of the setup commands, and uses it instead of running them.
+    RestoreSetup {
+        /// The files that decide whether a result can be used; empty for the commit.
+        files: Vec<String>,
+    },
     RunSetupCommand {
         number: u64,
         command: String,
         timeout_seconds: u64,
     },
+    /// Keeps the result of the setup commands for later sessions.
+    KeepSetup,
 }
 
 impl Action {
@@ -79,12 +87,20 @@ impl Action {
             Self::HydrateMounts { .. } => "hydrate_mounts",
             Self::RestoreSnapshot { .. } => "restore_snapshot",
             Self::WriteTaskContext { .. } => "write_task_context",
+            Self::RestoreSetup { .. } => "restore_setup",
             Self::RunSetupCommand { .. } => "run_setup_command",
+            Self::KeepSetup => "keep_setup",
         }
     }
 
     pub fn is_setup(&self) -> bool {
         matches!(self, Self::RunSetupCommand { .. })
+    }
+
+    /// Returns true for the setup commands and what keeps their result. They are skipped after a
+    /// failed setup command and after a kept result was found.
+    pub fn belongs_to_setup(&self) -> bool {
+        matches!(self, Self::RunSetupCommand { .. } | Self::KeepSetup)
     }
 }
 
@@ -180,19 +196,46 @@ pub fn plan(inputs: &PlanInputs<'_>) -> Result<InitPlan, Incomplete> {
         let (mounts, allowed_host_roots) = (inputs.config.mounts.clone(), inputs.platform.allowed_host_roots.clone());
         actions.push(Action::HydrateMounts { mounts, allowed_host_roots });
     }
-    if inputs.task.context != TaskContext::default() {
-        let repository = match &cloned {
-            Some(Action::CloneRepository { url, reference, .. }) => Some((url, reference.as_ref())),
-            _ => None,
-        };
-        actions.push(Action::WriteTaskContext { context: visible_context(&inputs.task.context, kind, repository) });
-    }
-    actions.extend(inputs.config.setup_commands.iter().zip(1..).map(|(command, number)| Action::RunSetupCommand {
+    let context = task_context(inputs, kind, cloned.as_ref());
+    let setup = inputs.config.setup_commands.iter().zip(1..).map(|(command, number)| Action::RunSetupCommand {
         number,
         command: command.clone(),
         timeout_seconds: inputs.config.setup_timeout_seconds,
-    }));
+    });
+    match cached_files(inputs) {
+        // A kept result must not contain the task of the session that made it.
+        Some(files) => {
+            actions.push(Action::RestoreSetup { files });
+            actions.extend(setup);
+            actions.push(Action::KeepSetup);
+            actions.extend(context);
+        }
+        None => actions.extend(context.into_iter().chain(setup)),
+    }
     Ok(InitPlan { env: environment(inputs, cloned.as_ref()), actions })
+}
+
+/// Returns the files of the setup cache, which are none if the commit decides. `None` if there is
+/// nothing to cache. A host directory changes without notice, so its sessions have no cache.
+pub(crate) fn cached_files(inputs: &PlanInputs<'_>) -> Option<Vec<String>> {
+    let is_mount = inputs.policy.policy.kind() == PolicyKind::Mount;
+    match &inputs.config.setup_cache {
+        _ if is_mount || inputs.config.setup_commands.is_empty() => None,
+        SetupCache::Off => None,
+        SetupCache::Commit => Some(Vec::new()),
+        SetupCache::Files(files) => Some(files.clone()),
+    }
+}
+
+/// Returns the action that writes the task context; `None` if the task has none.
+fn task_context(inputs: &PlanInputs<'_>, kind: PolicyKind, cloned: Option<&Action>) -> Option<Action> {
+    let repository = match cloned {
+        Some(Action::CloneRepository { url, reference, .. }) => Some((url, reference.as_ref())),
+        _ => None,
+    };
+    let context = &inputs.task.context;
+    let write = || Action::WriteTaskContext { context: visible_context(context, kind, repository) };
+    (*context != TaskContext::default()).then(write)
 }
 
 fn incomplete(inputs: &PlanInputs<'_>, missing: &'static str) -> Incomplete {

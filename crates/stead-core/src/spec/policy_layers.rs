@@ -3,12 +3,13 @@
 use super::Declared;
 use crate::config::RepoSourceType;
 use crate::network::{self, Declarations, Network, NetworkRefused, NetworkSpec, Phase, Presets};
-use crate::plan::{Action, InitPlan, PlanInputs};
+use crate::plan::{Action, InitPlan, PlanInputs, cached_files};
 use crate::policy::{Layer, MountMode, PolicyChain, PolicyKind, ResolvedPolicy, WorkspacePolicy};
 use crate::repository::RepositoryUrl;
 use crate::request::Task;
 use crate::rewind::{CheckpointCost, Rewind};
 use crate::session::warning::{Warning, WarningCode};
+use crate::setup_cache::{SetupCache, SetupUser};
 
 /// Resolves the policy of a session. The task overrides the role, the project and the platform, in
 /// this order. The default is an empty workspace.
@@ -41,6 +42,24 @@ pub(super) fn checkpoint_notice(plan: &InitPlan, rewind: Rewind) -> Option<Warni
     let message = "the agent changes the host directory itself: there are no checkpoints and no snapshots, and a rewind \
                    brings nothing back; keep a copy, or mount with mode 'overlay'";
     lacks.then(|| Warning::new(WarningCode::CheckpointsUnavailable, message.to_owned()))
+}
+
+/// Returns the warning for a session whose setup cache cannot be used.
+pub(super) fn setup_cache_notice(inputs: &PlanInputs<'_>) -> Option<Warning> {
+    let config = inputs.config;
+    let asked = config.setup_cache != SetupCache::Off && !config.setup_commands.is_empty();
+    let message = "setup_cache is not used: a directory of the host can change without notice, so the setup commands \
+                   run in every session";
+    (asked && cached_files(inputs).is_none()).then(|| Warning::new(WarningCode::SetupCacheUnused, message.to_owned()))
+}
+
+/// Refuses setup commands as root.
+pub(super) fn refuse_setup_as_root(declared: &Declared<'_>) -> Result<(), Rejection> {
+    let config = &declared.agent_type.workspace;
+    match config.setup_user {
+        SetupUser::Root if config.enabled => Err(Rejection::SetupAsRoot),
+        SetupUser::Root | SetupUser::Agent => Ok(()),
+    }
 }
 
 /// Returns warnings about named repositories that are not used, and about a `git` policy without

@@ -36,7 +36,7 @@ fn every_field_round_trips() {
         "resource_limits": {"cpu": "0.5", "memory": "512M", "disk": "10G", "pids": 64},
         "checkout_on_start": false, "git": {"push_branches": ["agent/*"], "allow_force_push": true, "submodules": false, "lfs": true}, "base_image": "debian",
         "setup_commands": ["true", "make"], "setup_timeout_seconds": 10, "on_setup_failure": "fail",
-        "require_workspace": true,
+        "setup_cache": {"files": ["Cargo.lock"]}, "setup_user": "root", "require_workspace": true,
         "mounts": [{"host_path": "docs", "mount_path": "d", "include_glob": ["*.md"], "exclude_glob": [], "max_bytes": 0, "follow_symlinks": true}],
         "network": {"setup": {"mode": "allow", "domains": ["example.org"]}, "agent": {"mode": "none", "domains": []}},
         "limits": {"write_chars": 100, "path_depth": 4, "segment_chars": 10, "output_bytes": 2048, "command_chars": 64},

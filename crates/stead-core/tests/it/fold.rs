@@ -13,6 +13,7 @@ use stead_core::event::{Answer, CloseReason, Failure, FileEffect, FileOperation,
 use stead_core::exec::{ExecOrder, ExecOutput, ExecSpec, Exit, FullBuffer, Stdin};
 use stead_core::pause::PauseMode;
 use stead_core::session::WorkspaceStatus;
+use stead_core::setup_cache::{SetupCacheOutcome, SetupCacheReport};
 use stead_core::spec::SessionSpec;
 use stead_core::tool::ToolName;
 use stead_core::{
@@ -378,6 +379,28 @@ fn a_call_recorded_whole_has_the_same_events_as_one_recorded_in_two_steps() {
     // The decision is made when the call is recorded: a session closed meanwhile refuses it.
     live.command(Command::Close { reason: CloseReason::Requested });
     assert_eq!(whole(&live).unwrap_err().code(), "session_not_active");
+}
+
+/// After a hit, neither the setup commands nor `keep_setup` run, and what follows them does.
+#[test]
+fn a_kept_setup_result_skips_the_setup_commands() {
+    let cached = json!({"enabled": true, "provider": "native", "setup_commands": ["a", "b"], "setup_cache": true});
+    for (outcome, steps) in [(SetupCacheOutcome::Hit, vec![1]), (SetupCacheOutcome::Miss, vec![1, 2, 3, 4])] {
+        let mut live = Live::new(cached.clone());
+        live.command(Command::Provision).unwrap();
+        live.outcome(Outcome::Created { enforced_limits: Vec::new(), made: BoxFacts::default() });
+        let mut done = Vec::new();
+        while next(live.session()) == Some(Command::RunStep) {
+            live.command(Command::RunStep).unwrap();
+            let found = SetupCacheReport { outcome, key: None, entry: None, reason: None };
+            let report = StepReport { setup_cache: Some(Box::new(found)), ..StepReport::default() };
+            live.outcome(Outcome::StepFinished { duration_ms: 1, failure: None, files: FileEffect::default(), report });
+            done.push(live.session().workspace.as_ref().unwrap().steps_done);
+        }
+        assert_eq!(done, steps, "{outcome}");
+        assert_eq!(next(live.session()), Some(Command::Activate));
+        assert_eq!(live.session().workspace.as_ref().unwrap().timeline.setup_cached, outcome == SetupCacheOutcome::Hit);
+    }
 }
 
 #[test]

@@ -156,3 +156,49 @@ proptest! {
         prop_assert_eq!(spec.plan.env.get("KEPT"), Some("kept"));
     }
 }
+
+/// A kept result must not contain the task, so the context is written after the setup commands.
+#[test]
+fn a_cached_setup_comes_before_the_task() {
+    let mut scenario = Scenario::new(json!({"enabled": true, "setup_commands": ["a"], "setup_cache": true}));
+    scenario.task = json!({"context": {"repository_url": REPO}});
+    let cached = ["restore_setup", "run_setup_command", "keep_setup", "write_task_context"];
+    assert_eq!(actions(&scenario), [&["create_workspace", "clone_repository"], &cached[..]].concat());
+    scenario.task = json!({"workspace_policy": {"type": "mount", "host_path": "/srv/a"}});
+    assert_eq!(actions(&scenario), ["create_workspace", "mount_directory", "run_setup_command"]);
+    let notices = scenario.specify().unwrap().workspace.unwrap().notices;
+    assert!(notices.iter().any(|notice| notice.code == "setup_cache_unused"), "{notices:?}");
+}
+
+#[test]
+fn the_shape_of_a_setup_result_has_what_it_depends_on_and_not_the_task() {
+    let shape = |workspace: Value, project: Option<&str>, task: Value| {
+        let mut scenario = Scenario::new(workspace);
+        scenario.project = project.map(|_| json!({}));
+        scenario.task = task;
+        let mut spec = scenario.specify().unwrap();
+        spec.project = project.map(|id| id.parse().unwrap());
+        stead_core::setup_cache::shape(&spec, stead_core::config::ProviderName::Native)
+    };
+    let config = |more: Value| {
+        let mut config = json!({"enabled": true, "setup_commands": ["a"], "setup_cache": true});
+        config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        config
+    };
+    let task = |branch: &str| json!({"id": branch, "context": {"repository_url": REPO, "branch": branch}});
+    let usual = shape(config(json!({})), None, task("x"));
+    assert!(usual.is_some());
+    assert_eq!(usual, shape(config(json!({})), None, task("y")), "the task does not matter");
+    assert_eq!(None, shape(config(json!({"setup_cache": false})), None, task("x")));
+    for other in [
+        shape(config(json!({"setup_commands": ["b"]})), None, task("x")),
+        shape(config(json!({"setup_cache": {"files": ["f"]}})), None, task("x")),
+        shape(config(json!({"resource_limits": {"disk": "1G"}})), None, task("x")),
+        shape(config(json!({"base_image": "debian"})), None, task("x")),
+        shape(config(json!({})), Some("p"), task("x")),
+        shape(config(json!({})), None, json!({"context": {"repository_url": format!("{REPO}2")}})),
+        shape(config(json!({})), None, json!({"env": {"A": "1"}, "context": {"repository_url": REPO}})),
+    ] {
+        assert!(other.is_some() && other != usual, "{other:?}");
+    }
+}

@@ -19,7 +19,7 @@ use crate::engine::Engine;
 use crate::error::OpError;
 use crate::journal::audit;
 use crate::open_session::OpenSession;
-use crate::ops::{Deletion, images_of, remove_images_of, wait_settled};
+use crate::ops::{Deletion, images_of, remove_images_of, remove_setup_results_of, wait_settled};
 use crate::reconcile;
 
 const PAGE: u32 = 500;
@@ -92,7 +92,10 @@ async fn delete(engine: &Engine, project: &str) -> Result<(), OpError> {
 
 async fn remove_images(engine: &Engine, project: &str) -> Result<(), OpError> {
     match project.parse() {
-        Ok(project) => remove_images_of(engine, &project).await,
+        Ok(project) => {
+            remove_setup_results_of(engine, &project).await?;
+            remove_images_of(engine, &project).await
+        }
         // No image belongs to a project whose name is not valid.
         Err(_) => Ok(()),
     }

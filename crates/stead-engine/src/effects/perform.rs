@@ -11,15 +11,17 @@ use stead_core::env::Env;
 use stead_core::event::{Failure, FileEffect, StepReport};
 use stead_core::network::Window;
 use stead_core::plan::Action;
+use stead_core::setup_cache::TASK_VARIABLES;
 use stead_core::{Effect, Outcome, SessionId, Status, Timestamp, WorkspaceId};
-use stead_providers::{ActionOrder, Done, Health, Performed, ProviderError, Workspace};
+use stead_providers::{ActionOrder, Done, Health, OutputSink, Performed, ProviderError, Workspace};
 
 use crate::effects::guard::guard;
 use crate::effects::network;
 use crate::effects::repository::Watcher;
 use crate::effects::secret_env;
+use crate::effects::setup_output::Recorder;
 use crate::effects::workspace_users::Remaining;
-use crate::effects::{bundle, checkpoints, exec_watch, file_changes, pause, repository};
+use crate::effects::{bundle, checkpoints, exec_watch, file_changes, pause, repository, setup_cache};
 use crate::engine::Engine;
 use crate::error::OpError;
 use crate::failpoint;
@@ -144,14 +146,33 @@ async fn perform_action(engine: &Engine, session: &OpenSession, step: InitStep) 
 
 async fn perform_step(engine: &Engine, session: &OpenSession, step: InitStep) -> Result<Performed, StepFailed> {
     failpoint::pause("provision.step").await;
-    let InitStep { workspace, action, env, now } = step;
+    let InitStep { workspace, action, mut env, now } = step;
     let gone = || ProviderError::Gone { workspace }.to_failure();
     let workspace = session.workspace().ok_or_else(gone)?;
+    let current = session.state().await.session.ok_or_else(gone)?;
+    if let Some(performed) = setup_cache::perform(&current, &*workspace, &action, now).await {
+        return performed.map_err(StepFailed::from);
+    }
+    if action.is_setup() && current.workspace.as_ref().is_some_and(|workspace| workspace.setup_cache.is_some()) {
+        // The result may serve other tasks.
+        TASK_VARIABLES.iter().for_each(|name| env.set(name, ""));
+    }
     let bundle = bundle::open(engine, session.id(), &action).await?;
     let (layer, checkout) = repository::layer(engine, session, &workspace, &action).await?.unzip();
-    let order = ActionOrder { action, env, bundle, layer, now };
+    let (output, recorder) = match action.is_setup() {
+        true => {
+            let (output, recorder) = Recorder::start(engine, session.id());
+            (output, Some(recorder))
+        }
+        false => (OutputSink::default(), None),
+    };
+    let order = ActionOrder { action, env, bundle, layer, output, now };
     let failed = |error: ProviderError| StepFailed { failure: error.to_failure(), report: error.report() };
-    let mut performed = workspace.perform(order).await.map_err(failed)?;
+    let performed = workspace.perform(order).await.map_err(failed);
+    if let Some(recorder) = recorder {
+        recorder.finish().await;
+    }
+    let mut performed = performed?;
     performed.report.checkout = checkout;
     Ok(performed)
 }

@@ -216,7 +216,8 @@ impl Watcher {
     }
 }
 
-async fn tell(engine: &Engine, session: SessionId, outcome: Outcome) -> Result<(), String> {
+/// Records one outcome of an effect that still runs.
+pub(crate) async fn tell(engine: &Engine, session: SessionId, outcome: Outcome) -> Result<(), String> {
     let session = OpenSession::open(engine, session).await.map_err(|error| error.to_string())?;
     session.record(outcome).await.map(drop).map_err(|error| error.to_string())
 }

@@ -10,4 +10,5 @@ pub(super) mod project;
 pub(super) mod providers;
 pub(super) mod quota;
 pub(super) mod secret;
+pub(super) mod setup_results;
 pub(super) mod token;

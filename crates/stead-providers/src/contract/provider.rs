@@ -12,6 +12,7 @@ use stead_core::{SessionId, SnapshotId, Timestamp, WorkspaceId};
 use stead_fs::ContentHash;
 
 use crate::contract::error::ProviderError;
+use crate::contract::setup_cache::SetupEntry;
 use crate::contract::workspace::Workspace;
 use crate::guest::off_thread;
 use crate::overlay::layer_store::{LayerStore, Usage};
@@ -186,6 +187,13 @@ pub trait DiskUsage: Send + Sync {
 
     /// The store of the layers that its workspaces share. Several providers may use the same store.
     fn layers(&self) -> &Arc<LayerStore>;
+
+    /// Lists the kept setup results, the most recently used first.
+    async fn setups(&self) -> Result<Vec<SetupEntry>, ProviderError>;
+
+    /// Removes a kept setup result. Its files stay while a workspace uses them. Returns false if
+    /// there is no such result.
+    async fn remove_setup(&self, id: String) -> Result<bool, ProviderError>;
 }
 
 /// The providers of one server.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::Value;
@@ -10,7 +11,7 @@ use stead_core::capability::LimitKind;
 use stead_core::command::FileAccess;
 use stead_core::config::CallLimits;
 use stead_core::env::Env;
-use stead_core::event::{Answer, Existing, Failure, Parents, StepReport};
+use stead_core::event::{Answer, Existing, Failure, Parents, SetupStream, StepReport};
 use stead_core::plan::Action;
 use stead_core::rewind::{Checkpoint, CheckpointCost, Touched};
 use stead_core::session::HashAbsence;
@@ -25,6 +26,7 @@ use stead_fs::{Content, ContentHash, FsError, Listing, Stat, Stop};
 use crate::contract::error::{OperateError, ProviderError};
 use crate::contract::execs::Execs;
 use crate::contract::network::LentNetworks;
+use crate::contract::setup_cache::SetupResults;
 use crate::overlay::layer_store::{Layer, LayerKey, LayerSlot};
 
 /// A complete order for a tool call.
@@ -137,7 +139,31 @@ pub struct ActionOrder {
     /// The layer to put at the workspace's root, for a `clone_repository`. Comes from
     /// [`Workspace::prepare_layer`].
     pub layer: Option<Layer>,
+    /// Receives the output of a setup command while it runs.
+    pub output: OutputSink,
     pub now: Timestamp,
+}
+
+/// Receives the output of a setup command while it runs. Must not block.
+#[derive(Clone, Default)]
+pub struct OutputSink(Option<Arc<dyn Fn(SetupStream, &[u8]) + Send + Sync>>);
+
+impl OutputSink {
+    pub fn new(receive: impl Fn(SetupStream, &[u8]) + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(receive)))
+    }
+
+    pub(crate) fn pass(&self, stream: SetupStream, bytes: &[u8]) {
+        if let Some(receive) = &self.0 {
+            receive(stream, bytes);
+        }
+    }
+}
+
+impl std::fmt::Debug for OutputSink {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("OutputSink")
+    }
 }
 
 /// The result of an init action.
@@ -271,6 +297,9 @@ pub trait Workspace: Send + Sync {
 
     /// Performs one init action, completely or not at all.
     async fn perform(&self, order: ActionOrder) -> Result<Performed, ProviderError>;
+
+    /// Kept setup results; `None` if this workspace can neither use nor keep any.
+    fn setup_results(&self) -> Option<&dyn SetupResults>;
 
     /// Ends provisioning: [`Workspace::diff`] compares with the files of this moment. Returns the
     /// features that the session has to do without.

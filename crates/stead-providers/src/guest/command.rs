@@ -1,14 +1,14 @@
 //! Commands in the box: the `bash` and `python` tools, and setup commands.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 use stead_api::tool::result::LeftRunning;
-use stead_box::protocol::{AfterRun, Ask, ExecOrder, FullBuffer, Input, Kept, Left, LeftProcess, OutputLimits};
-use stead_box::{BoxError, Finished};
+use stead_box::protocol::{AfterRun, Ask, ExecOrder, FullBuffer, Input, Kept, Left, LeftProcess, OutputLimits, Stream};
+use stead_box::{BoxError, Finished, Followed};
 use stead_core::config::CallLimits;
 use stead_core::env::Env;
-use stead_core::event::SetupReport;
+use stead_core::event::{SetupReport, SetupStream};
 use stead_core::plan::WORKSPACE_ROOT;
 use stead_fs::budget::{escaped_len, json_size};
 
@@ -17,14 +17,16 @@ use super::guest_box::GuestBox;
 use super::mux_client::MuxClient;
 use super::reply::{answered, broken};
 use crate::contract::error::ProviderError;
-use crate::contract::workspace::{Captured, ToolDone};
+use crate::contract::workspace::{Captured, OutputSink, ToolDone};
 
 /// Time to wait for an answer after a command's deadline.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 /// Number of characters of a command in its result.
 const MOST_ECHOED: usize = 4_096;
-/// Number of bytes kept of each output stream of a setup command.
-const SETUP_TAIL_BYTES: usize = 4_096;
+/// Number of bytes kept of the start and of the end of each output stream of a setup command.
+const SETUP_END_BYTES: u64 = 4_096;
+/// Size of the buffer between a setup command and the server that follows it.
+const SETUP_RING_BYTES: u64 = 256 << 10;
 
 /// Runs the command of a tool call. A failed command is a result; only a failed box is an error.
 pub(super) async fn run(client: &MuxClient, exec: String, command: Command, limits: &CallLimits) -> ToolDone {
@@ -154,26 +156,20 @@ pub(super) fn brief(command: &str, limits: &CallLimits) -> String {
     }
 }
 
-/// Runs a setup command. Its failure is an error that carries its output.
-pub(super) fn set_up(
-    guest_box: &dyn GuestBox,
-    number: u64,
-    command: &str,
-    timeout_seconds: u64,
-    env: &Env,
-) -> Result<SetupReport, ProviderError> {
-    let order = ExecOrder {
-        exec: format!("setup_{number}"),
-        argv: ["/bin/bash", "-c", command].map(str::to_owned).into(),
-        cwd: WORKSPACE_ROOT.to_owned(),
-        env: env.texts().map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
-        input: Input::Nothing,
-        timeout_ms: Some(timeout_seconds * 1_000),
-        terminal: None,
-        output: OutputLimits { kept_bytes: 2 * SETUP_TAIL_BYTES as u64, ring_bytes: 0, unread: FullBuffer::Drop },
-    };
-    let finished = guest_box.connect().and_then(|mut connection| connection.run(order, &[]));
-    let Finished { result, stdout, stderr, .. } = match finished {
+/// A setup command to run.
+pub(super) struct SetupOrder<'a> {
+    pub(super) number: u64,
+    pub(super) command: &'a str,
+    pub(super) timeout_seconds: u64,
+    pub(super) env: &'a Env,
+    pub(super) output: &'a OutputSink,
+}
+
+/// Runs a setup command and passes its output on while it runs. Its failure is an error that
+/// carries its output.
+pub(super) fn set_up(guest_box: &dyn GuestBox, order: &SetupOrder<'_>) -> Result<SetupReport, ProviderError> {
+    let SetupOrder { number, command, timeout_seconds, .. } = *order;
+    let Finished { result, stdout, stderr, .. } = match run_setup(guest_box, order) {
         Ok(finished) => finished,
         Err(BoxError::Guest(refusal)) => {
             let report = SetupReport { exit_code: 127, stderr: refusal.message, ..report_of(number, command) };
@@ -181,11 +177,15 @@ pub(super) fn set_up(
         }
         Err(error) => return Err(error.into()),
     };
+    let (stdout_head, stdout) = ends(&stdout, result.stdout);
+    let (stderr_head, stderr) = ends(&stderr, result.stderr);
     let report = SetupReport {
         exit_code: result.exit_code,
         timed_out: result.timed_out,
-        stdout: tail(&stdout),
-        stderr: tail(&stderr),
+        stdout_head,
+        stdout,
+        stderr_head,
+        stderr,
         stdout_total: result.stdout.total,
         stderr_total: result.stderr.total,
         ..report_of(number, command)
@@ -196,14 +196,54 @@ pub(super) fn set_up(
     }
 }
 
-fn report_of(number: u64, command: &str) -> SetupReport {
-    let (stdout, stderr, command) = (String::new(), String::new(), command.to_owned());
-    SetupReport { number, command, exit_code: 0, timed_out: false, stdout, stderr, stdout_total: 0, stderr_total: 0 }
+fn run_setup(guest_box: &dyn GuestBox, order: &SetupOrder<'_>) -> Result<Finished, BoxError> {
+    let SetupOrder { number, command, timeout_seconds, env, output } = order;
+    let exec = format!("setup_{number}");
+    let order = ExecOrder {
+        exec: exec.clone(),
+        argv: ["/bin/bash", "-c", command].map(str::to_owned).into(),
+        cwd: WORKSPACE_ROOT.to_owned(),
+        env: env.texts().map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
+        input: Input::Nothing,
+        timeout_ms: Some(timeout_seconds * 1_000),
+        terminal: None,
+        output: OutputLimits {
+            kept_bytes: 2 * SETUP_END_BYTES,
+            ring_bytes: SETUP_RING_BYTES,
+            unread: FullBuffer::Drop,
+        },
+    };
+    let deadline = Instant::now() + Duration::from_secs(*timeout_seconds) + PATIENCE;
+    let mut connection = guest_box.connect()?;
+    connection.start(order, &[])?;
+    connection.follow(&exec, 0)?;
+    loop {
+        // A zero timeout would mean none.
+        let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+        match connection.followed_within(Some(left))? {
+            Followed::Output { stream: Stream::Stdout, bytes, .. } => output.pass(SetupStream::Stdout, &bytes),
+            Followed::Output { stream: Stream::Stderr, bytes, .. } => output.pass(SetupStream::Stderr, &bytes),
+            Followed::Finished(_) => break,
+        }
+    }
+    let finished = connection.wait(&exec)?;
+    connection.forget(&exec)?;
+    Ok(finished)
 }
 
-/// The last bytes of a stream as text.
-fn tail(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(SETUP_TAIL_BYTES)..]).into_owned()
+fn report_of(number: u64, command: &str) -> SetupReport {
+    SetupReport { number, command: command.to_owned(), ..SetupReport::default() }
+}
+
+/// The start and the end of a stream as text. The start is empty if nothing is omitted between
+/// them: then the end is the whole stream.
+fn ends(bytes: &[u8], kept: Kept) -> (String, String) {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    if kept.total <= bytes.len() as u64 {
+        return (String::new(), text(bytes));
+    }
+    let (head, tail) = bytes.split_at(usize::try_from(kept.head).unwrap_or(usize::MAX).min(bytes.len()));
+    (text(head), text(tail))
 }
 
 #[cfg(test)]

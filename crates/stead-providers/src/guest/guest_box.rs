@@ -10,12 +10,14 @@ use stead_core::event::{Failure, StepReport};
 use stead_core::policy::MountMode;
 use stead_core::rewind::{Checkpoint, Touched};
 use stead_core::session::HashAbsence;
+use stead_core::setup_cache::{SetupInputs, SetupKey};
 use stead_fs::patch::{Options, Patch};
 use stead_fs::{DiskFs, Stop};
 
 use super::scratch::Scratch;
 use crate::contract::error::ProviderError;
 use crate::contract::network::LentNetworks;
+use crate::contract::setup_cache::{KeepSetupOrder, SetupKept, SetupPosition};
 use crate::contract::workspace::PointOrder;
 use crate::overlay::layer_store::{Layer, LayerKey, LayerSlot};
 
@@ -79,6 +81,9 @@ pub(crate) trait GuestBox: Send + Sync + 'static {
     /// Host directories as workspaces; `None` if this box does not support them.
     fn host_mounts(&self) -> Option<&dyn HostMounts>;
 
+    /// Kept setup results; `None` if this box has no layers.
+    fn setup_layers(&self) -> Option<&dyn SetupLayers>;
+
     /// Marks the current tree as the base of [`GuestBox::compare`].
     fn begin(&self) -> Result<Vec<Failure>, ProviderError>;
 
@@ -121,6 +126,16 @@ pub(crate) trait GuestBox: Send + Sync + 'static {
 /// Boxes that can have a host directory as their workspace.
 pub(crate) trait HostMounts {
     fn mount(&self, order: MountOrder) -> Result<StepReport, ProviderError>;
+}
+
+/// Boxes that can begin with a kept setup result and keep their own. See
+/// [`SetupResults`](crate::SetupResults) for the contracts.
+pub(crate) trait SetupLayers {
+    fn inputs(&self, files: &[String]) -> Result<SetupInputs, ProviderError>;
+
+    fn restore(&self, key: &SetupKey, place: SetupPosition) -> Result<Option<String>, ProviderError>;
+
+    fn keep(&self, order: KeepSetupOrder) -> Result<SetupKept, ProviderError>;
 }
 
 /// Returns the fill that copies host mounts in.

@@ -17,6 +17,7 @@ use stead_core::event::{Answer, Existing, Failure, Parents, StepReport, ToolFail
 use stead_core::plan::Action;
 use stead_core::rewind::{AbsenceReason, Checkpoint, CheckpointCost, Touched};
 use stead_core::session::HashAbsence;
+use stead_core::setup_cache::{SetupInputs, SetupKey};
 use stead_core::tool::ToolName;
 use stead_core::{CallId, SessionId, SnapshotId, Timestamp};
 use stead_fs::archive::{self, ArchiveError, ArchiveFormat, ArchiveLimits};
@@ -25,7 +26,7 @@ use stead_fs::tools::FileTool;
 use stead_fs::{Content, ContentHash, Entry, FsError, Limits, Listing, Stop, WorkspacePath};
 
 use super::execs::GuestExecs;
-use super::guest_box::{GuestBox, MountOrder, mounts_fill};
+use super::guest_box::{GuestBox, MountOrder, SetupLayers, mounts_fill};
 use super::mux_client::{Alone, CHECKPOINT_WAITS, MuxClient, SNAPSHOT_WAITS};
 use super::reply::{broken, failed, fs_error, operate_error};
 use super::shell::Shells;
@@ -33,6 +34,7 @@ use super::{arguments, command, evaluate, git, off_thread};
 use crate::contract::error::{OperateError, ProviderError};
 use crate::contract::execs::Execs;
 use crate::contract::network::LentNetworks;
+use crate::contract::setup_cache::{KeepSetupOrder, SetupKept, SetupPosition, SetupResults};
 use crate::contract::workspace::{
     ActionOrder, BoxGit, Done, FileOrder, GitOrder, GitRan, OpenFile, Performed, Placement, PointOrder, ToolDone,
     ToolOrder, Workspace,
@@ -221,7 +223,9 @@ impl Inner {
                 }
             }
             Action::RunSetupCommand { number, command, timeout_seconds } => {
-                let report = command::set_up(&*self.guest_box, number, &command, timeout_seconds, &order.env)?;
+                let (command, env, output) = (command.as_str(), &order.env, &order.output);
+                let setup = command::SetupOrder { number, command, timeout_seconds, env, output };
+                let report = command::set_up(&*self.guest_box, &setup)?;
                 return Ok(StepReport { setup: Some(Box::new(report)), ..StepReport::default() });
             }
             Action::RestoreSnapshot { snapshot, .. } => {
@@ -414,6 +418,10 @@ impl Workspace for GuestWorkspace {
         Ok(Performed { done: Done::nothing(), report })
     }
 
+    fn setup_results(&self) -> Option<&dyn SetupResults> {
+        self.inner.guest_box.setup_layers().map(|_| self as &dyn SetupResults)
+    }
+
     async fn begin(&self) -> Result<Vec<Failure>, ProviderError> {
         self.with(|inner| inner.guest_box.begin()).await.unwrap_or(Err(ProviderError::Interrupted))
     }
@@ -513,6 +521,37 @@ impl Workspace for GuestWorkspace {
 
     async fn end_shell(&self, session: SessionId) {
         self.shells.end_one(&self.client, session).await;
+    }
+}
+
+impl GuestWorkspace {
+    async fn with_setup_layers<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&dyn SetupLayers) -> Result<T, ProviderError> + Send + 'static,
+    ) -> Result<T, ProviderError> {
+        let done = self.with(move |inner| {
+            let (provider, action) = (inner.guest_box.provider(), "restore_setup");
+            work(inner.guest_box.setup_layers().ok_or(ProviderError::Unsupported { provider, action })?)
+        });
+        let done = done.await.unwrap_or(Err(ProviderError::Interrupted));
+        // The box may have ended.
+        self.client.reconnect().await;
+        done
+    }
+}
+
+#[async_trait]
+impl SetupResults for GuestWorkspace {
+    async fn inputs(&self, files: Vec<String>) -> Result<SetupInputs, ProviderError> {
+        self.with_setup_layers(move |layers| layers.inputs(&files)).await
+    }
+
+    async fn restore(&self, key: SetupKey, place: SetupPosition) -> Result<Option<String>, ProviderError> {
+        self.with_setup_layers(move |layers| layers.restore(&key, place)).await
+    }
+
+    async fn keep(&self, order: KeepSetupOrder) -> Result<SetupKept, ProviderError> {
+        self.with_setup_layers(move |layers| layers.keep(order)).await
     }
 }
 

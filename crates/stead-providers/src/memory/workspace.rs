@@ -29,6 +29,7 @@ use super::tree::{Kept, Tree};
 use super::{compare, fill, operate};
 use crate::contract::error::{OperateError, ProviderError};
 use crate::contract::execs::Execs;
+use crate::contract::setup_cache::SetupResults;
 use crate::contract::workspace::{
     ActionOrder, BoxGit, Done, FileOrder, Keep, OpenFile, Performed, PointOrder, Staged, ToolDone, ToolOrder, Workspace,
 };
@@ -220,6 +221,10 @@ impl Workspace for MemoryWorkspace {
         self.keeper.check(&current.files, &files).map_err(|source| ProviderError::Files { source })?;
         let changes = compare::changes(&current.files, &files).map_err(|source| ProviderError::Files { source })?;
         Ok(Performed { done: self.stage(current, files, changes), report })
+    }
+
+    fn setup_results(&self) -> Option<&dyn SetupResults> {
+        None
     }
 
     async fn begin(&self) -> Result<Vec<Failure>, ProviderError> {

@@ -13,7 +13,7 @@ use stead_core::WorkspaceId;
 use stead_core::command::CreateOrder;
 use stead_core::network::Reach;
 
-use super::lineage::{self, Durability, LayerRef, Lineage};
+use super::lineage::{self, Durability, HomeRef, LayerRef, Lineage};
 use crate::contract::error::ProviderError;
 use crate::guest::Scratch;
 use crate::overlay::layer_store::{LayerKey, LayerStore};
@@ -113,6 +113,10 @@ impl Directories {
         })
     }
 
+    fn home_layer(&self, home: &HomeRef) -> LayerSpec {
+        LayerSpec::Home { volume_directory: self.volume(&home.volume), ids: home.ids }
+    }
+
     /// Returns the spec of a box over a lineage's layers, without a root and without environment.
     /// `kept` lists the generations of its own volume that are still in use.
     pub(crate) fn spec(
@@ -133,6 +137,7 @@ impl Directories {
             base: None,
             layers: specs(&lineage.layers)?,
             compared: lineage.began_with.as_deref().map(specs).transpose()?,
+            home_layers: lineage.home.iter().map(|home| self.home_layer(home)).collect(),
             bound: lineage.bound.clone(),
             volume: if self.root { Volume::Image } else { Volume::Directory },
             generation: lineage.generation,

@@ -39,6 +39,13 @@ impl LayerRef {
     }
 }
 
+/// A reference to the home directory in a volume.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct HomeRef {
+    pub(crate) volume: String,
+    pub(crate) ids: Ids,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Lineage {
     /// The server that made it.
@@ -59,6 +66,9 @@ pub(crate) struct Lineage {
     /// A host directory that replaces the layers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) bound: Option<stead_box::Bound>,
+    /// The home directory of a kept setup result, below the workspace's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) home: Option<HomeRef>,
     /// The image of the root. It stays the same when the image's name moves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) image: Option<HeldImage>,
@@ -95,6 +105,7 @@ impl Lineage {
             generation: 0,
             next_own_layer: 0,
             bound: None,
+            home: None,
             image: None,
             claimed: false,
             snapshots: BTreeMap::new(),
@@ -137,6 +148,7 @@ impl Lineage {
     }
 
     pub(super) fn volumes(&self) -> BTreeSet<&str> {
-        self.refs().filter_map(LayerRef::volume).collect()
+        let home = self.home.as_ref().map(|home| home.volume.as_str());
+        self.refs().filter_map(LayerRef::volume).chain(home).collect()
     }
 }

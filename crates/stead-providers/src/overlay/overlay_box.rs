@@ -35,7 +35,9 @@ use crate::contract::error::ProviderError;
 use crate::contract::network::{LentNetworks, TakenNetwork};
 use crate::contract::workspace::PointOrder;
 use crate::guest::limit_kinds;
-use crate::guest::{Fill, GuestBox, HostMounts, Looked, MountOrder, Scratch, in_frame, patch_of, read_patch, send};
+use crate::guest::{
+    Fill, GuestBox, HostMounts, Looked, MountOrder, Scratch, SetupLayers, in_frame, patch_of, read_patch, send,
+};
 use crate::overlay::layer_store::{Layer, LayerKey, LayerSlot};
 
 /// Maximum number of layers before they are merged into one: overlayfs searches all of them for
@@ -405,6 +407,10 @@ impl GuestBox for OverlayBox {
         Some(self)
     }
 
+    fn setup_layers(&self) -> Option<&dyn SetupLayers> {
+        Some(self)
+    }
+
     fn begin(&self) -> Result<Vec<Failure>, ProviderError> {
         let mut state = self.lock();
         if self.lineage()?.bound.is_some_and(|bound| bound.access == Access::Read) {
@@ -563,7 +569,7 @@ impl OverlayBox {
 }
 
 /// Stops a warm box that was never used, because it runs over outdated layers.
-fn end_unused(state: &mut BoxState) -> Result<(), ProviderError> {
+pub(super) fn end_unused(state: &mut BoxState) -> Result<(), ProviderError> {
     match state.end_running() {
         Some(running) => running.leave(),
         None => Ok(()),

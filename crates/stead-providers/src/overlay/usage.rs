@@ -41,7 +41,7 @@ impl Workspaces {
 
 /// Bytes on disk. The agent may be changing the tree, so every step starts at a descriptor and
 /// follows no link.
-fn measure(directory: &Path) -> io::Result<u64> {
+pub(super) fn measure(directory: &Path) -> io::Result<u64> {
     below(&openat(CWD, directory, FLAGS, Mode::empty())?, 0)
 }
 

@@ -16,6 +16,7 @@ use super::boxes::Running;
 use super::copies::Copies;
 use super::directories::{Directories, host, make_private};
 use super::lineage::{Durability, LayerRef, Lineage};
+use super::setup_store::SetupStore;
 use crate::contract::error::ProviderError;
 use crate::contract::network::{LentNetwork, LentNetworks, TakenNetwork};
 use crate::overlay::layer_store::{LayerKey, LayerStore, Retention};
@@ -32,6 +33,7 @@ pub(crate) struct Workspaces {
     states: Mutex<BTreeMap<WorkspaceId, Arc<Mutex<BoxState>>>>,
     collected: Mutex<Option<Instant>>,
     pub(super) copies: Copies,
+    pub(super) setups: SetupStore,
     /// Objects on the host that copied records name and that belong to another server, one
     /// description each.
     pub(crate) unclaimed: Vec<String>,
@@ -104,7 +106,8 @@ impl Workspaces {
         }
         let (lineages, states, collected) = (Mutex::new(lineages), Mutex::default(), Mutex::default());
         let copies = Copies::default();
-        let workspaces = Self { directories, layers, lineages, states, collected, copies, unclaimed };
+        let setups = SetupStore::read(&directories);
+        let workspaces = Self { directories, layers, lineages, states, collected, copies, setups, unclaimed };
         // Ignore failures: the next removal tries again.
         let _ = workspaces.sweep();
         workspaces
@@ -234,6 +237,14 @@ impl Workspaces {
                 lock(&self.states).remove(&id);
             }
         }
+        let is_due = lock(&self.collected).is_none_or(|last| last.elapsed() > COLLECT_EVERY);
+        // While a volume changes hands, the next removal sweeps again.
+        if let Some(mut kept) = self.setups.try_lock() {
+            if is_due {
+                self.collect_setups(&mut kept, Retention::default())?;
+            }
+            self.sweep_setups(&kept)?;
+        }
         let mut collected = lock(&self.collected);
         if collected.is_none_or(|last| last.elapsed() > COLLECT_EVERY) {
             *collected = Some(Instant::now());
@@ -256,6 +267,10 @@ impl Workspaces {
         let boxes = self.directories.boxes();
         let names = names(&boxes).map_err(|error| host("list", &boxes, error))?;
         Ok(names.iter().filter_map(|name| name.parse().ok()).filter(|id| !self.is_of_another(*id)).collect())
+    }
+
+    pub(super) fn lineages(&self) -> MutexGuard<'_, BTreeMap<WorkspaceId, Lineage>> {
+        lock(&self.lineages)
     }
 
     pub(crate) fn lineage(&self, id: WorkspaceId) -> Option<Lineage> {
@@ -366,7 +381,7 @@ fn find_snapshot(lineages: &BTreeMap<WorkspaceId, Lineage>, snapshot: SnapshotId
 }
 
 /// Syncs what the box has written: its image, or the file system of its directory.
-fn sync_files(volume: &Path) -> io::Result<()> {
+pub(super) fn sync_files(volume: &Path) -> io::Result<()> {
     match File::open(volume.join("volume.img")) {
         Ok(image) => image.sync_all(),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(rustix::fs::syncfs(File::open(volume)?)?),

@@ -21,7 +21,7 @@ use super::box_records::{self, BoxRecords};
 use crate::contract::error::ProviderError;
 use crate::contract::network::LentNetworks;
 use crate::contract::workspace::PointOrder;
-use crate::guest::{Fill, GuestBox, HostMounts, Looked, Scratch, TarStore, stamp_of, tars};
+use crate::guest::{Fill, GuestBox, HostMounts, Looked, Scratch, SetupLayers, TarStore, stamp_of, tars};
 use crate::overlay::layer_store::{Layer, LayerKey, LayerSlot};
 
 pub(super) struct CopiedBox {
@@ -79,6 +79,10 @@ impl GuestBox for CopiedBox {
     }
 
     fn host_mounts(&self) -> Option<&dyn HostMounts> {
+        None
+    }
+
+    fn setup_layers(&self) -> Option<&dyn SetupLayers> {
         None
     }
 

@@ -75,6 +75,7 @@ impl Podman {
             base: None,
             layers: vec![LayerSpec::Directory { path: directory.join("boxes") }],
             compared: None,
+            home_layers: Vec::new(),
             bound: None,
             volume: Volume::Memory,
             volume_directory: directory.clone(),

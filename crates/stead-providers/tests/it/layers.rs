@@ -137,13 +137,14 @@ fn a_label_that_cannot_be_read_is_an_error_and_no_empty_report() {
 async fn a_memory_workspace_reads_the_tree_it_is_handed() {
     use stead_core::env::Env;
     use stead_core::plan::Action;
-    use stead_providers::{ActionOrder, Provider};
+    use stead_providers::{ActionOrder, OutputSink, Provider};
     let provider = stead_providers::MemoryProvider::new();
     let workspace = provider.create(&crate::native::order(1)).await.unwrap();
     let LayerSlot::Empty(draft) = workspace.prepare_layer(key("a")).unwrap() else { panic!("it shares no layers") };
     let (written, now) = (draft.tree().to_owned(), stead_core::Timestamp::from_millis(0));
     let layer = Some(write(draft, "a"));
-    let order = ActionOrder { action: Action::CreateWorkspace, env: Env::default(), bundle: None, layer, now };
+    let (env, output) = (Env::default(), OutputSink::default());
+    let order = ActionOrder { action: Action::CreateWorkspace, env, bundle: None, layer, output, now };
     workspace.perform(order).await.unwrap().done.staged.publish();
     assert_eq!(workspace.list("").await.unwrap().entries[0].path.to_string(), "name");
     assert!(!written.exists(), "the directory goes with the layer");

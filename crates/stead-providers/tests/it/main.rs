@@ -5,6 +5,7 @@
 mod layers;
 mod native;
 mod native_layers;
+mod native_setup_results;
 
 use stead_providers::{MemoryProvider, conformance};
 

@@ -21,8 +21,8 @@ use stead_core::tool::ToolName;
 use stead_core::{CallId, SessionId, Timestamp, WorkspaceId};
 use stead_fs::patch::Options;
 use stead_providers::{
-    ActionOrder, AdoptOrder, FileOrder, Images, LayerStore, NativeConfig, NativeProvider, OperateError, Placement,
-    Provider, ProviderError, ToolOrder, Workspace, conformance,
+    ActionOrder, AdoptOrder, FileOrder, Images, LayerStore, NativeConfig, NativeProvider, OperateError, OutputSink,
+    Placement, Provider, ProviderError, ToolOrder, Workspace, conformance,
 };
 
 const ORDINARY: &str = "65534";
@@ -131,7 +131,14 @@ pub(crate) async fn call(workspace: &Arc<dyn Workspace>, tool: ToolName, argumen
 pub(crate) fn action(action: Action) -> ActionOrder {
     let mut env = Env::default();
     env.set("OF_THE_PLAN", "plan");
-    ActionOrder { action, env, bundle: None, layer: None, now: Timestamp::from_millis(0) }
+    ActionOrder {
+        action,
+        env,
+        bundle: None,
+        layer: None,
+        output: OutputSink::default(),
+        now: Timestamp::from_millis(0),
+    }
 }
 
 pub(crate) fn setup(number: u64, command: &str, timeout_seconds: u64) -> ActionOrder {

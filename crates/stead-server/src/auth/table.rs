@@ -85,6 +85,8 @@ pub(crate) static ROUTES: &[Row] = &[
     row(GET, "/api/v1/schemas/{schema}", P::ServerRead, Scope::Own),
     row(GET, "/api/v1/providers", P::ServerRead, Scope::Own),
     row(GET, "/api/v1/pool", P::UsageRead, Scope::Platform),
+    row(GET, "/api/v1/setup-results", P::UsageRead, Scope::Platform),
+    row(DELETE, "/api/v1/setup-results/{id}", P::PlatformWrite, Scope::Platform),
     row(GET, "/api/v1/usage", P::UsageRead, Scope::Platform),
     row(GET, "/api/v1/usage/history", P::UsageRead, Scope::Own),
     row(GET, "/api/v1/images", P::ImagesRead, Scope::Own),

@@ -176,6 +176,17 @@ impl<S: Sync> FromRequestParts<S> for SchemaPath {
     }
 }
 
+/// `{id}` of a kept setup result.
+pub(crate) struct SetupResultPath(pub(crate) String);
+
+impl<S: Sync> FromRequestParts<S> for SetupResultPath {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        segment(parts, "id").await.map(Self)
+    }
+}
+
 /// `{snap}`.
 pub(crate) struct SnapshotPath(pub(crate) SnapshotId);
 

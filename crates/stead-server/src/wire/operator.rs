@@ -3,12 +3,12 @@
 use serde_json::Value;
 use stead_api::audit::AuditRecord;
 use stead_api::image::Image;
-use stead_api::provider::{PoolEntry, Provider};
+use stead_api::provider::{PoolEntry, Provider, SetupResult};
 use stead_api::usage::{BlobUsage, LayerUsage, MirrorUsage, Usage, WorkspaceUsage};
 use stead_core::Timestamp;
 use stead_engine::PoolReport;
 use stead_engine::ops::{self, ProviderReport};
-use stead_providers::{Health, ImageRecord};
+use stead_providers::{Health, ImageRecord, SetupAbout, SetupEntry};
 use stead_store::AuditRow;
 
 use super::IntoWire;
@@ -74,6 +74,21 @@ impl IntoWire for ops::SessionUsage {
     }
 }
 
+fn layers(usage: stead_providers::Usage) -> LayerUsage {
+    let stead_providers::Usage { layers: count, bytes, held_layers: held_count, held_bytes } = usage;
+    LayerUsage { count, bytes, held_count, held_bytes }
+}
+
+impl IntoWire for ops::KeptSetup {
+    type Wire = SetupResult;
+
+    fn into_wire(self) -> SetupResult {
+        let Self { provider, entry: SetupEntry { id, about, used_at, bytes, users, .. } } = self;
+        let SetupAbout { project, agent_type, commit, commands, created_at } = about;
+        SetupResult { id, provider, project, agent_type, commit, commands, bytes, users, created_at, used_at }
+    }
+}
+
 impl IntoWire for ops::Usage {
     type Wire = Usage;
 
@@ -82,14 +97,10 @@ impl IntoWire for ops::Usage {
         let mirrored: u64 = self.mirrors.iter().map(|mirror| mirror.bytes).sum();
         let mirrors = self.mirrors.into_iter();
         Usage {
-            total_bytes: own + self.layers.bytes + mirrored + self.blob_bytes,
+            total_bytes: own + self.layers.bytes + self.setups.bytes + mirrored + self.blob_bytes,
             workspaces: self.workspaces.into_wire(),
-            layers: LayerUsage {
-                count: self.layers.layers,
-                bytes: self.layers.bytes,
-                held_count: self.layers.held_layers,
-                held_bytes: self.layers.held_bytes,
-            },
+            layers: layers(self.layers),
+            setup_results: layers(self.setups),
             mirrors: mirrors.map(|one| MirrorUsage { url: one.url, bytes: one.bytes, held: one.held }).collect(),
             blobs: BlobUsage { count: self.blobs, bytes: self.blob_bytes },
         }

@@ -2,7 +2,7 @@
 
 use stead_api::session::network::NetworkPlan;
 use stead_api::session::plan::{
-    InitPlan, PassedOver, PlannedCapabilities, PlannedMode, PlannedMount, SessionPlan, WorkspacePlan,
+    InitPlan, PassedOver, PlannedCapabilities, PlannedMode, PlannedMount, PlannedSetup, SessionPlan, WorkspacePlan,
 };
 use stead_api::session::replay::{ChangedDecision, FirstDifference, Replay, ReplayAgainst};
 use stead_api::session::rewind::{self as api, Blame, Checkpoints, FileDeed, Rewound, Wrote};
@@ -12,6 +12,7 @@ use stead_api::session::{Notice, Session};
 use stead_core::capability::needed_sides;
 use stead_core::policy::MountMode;
 use stead_core::rewind::{Checkpoint, Rewind};
+use stead_core::setup_cache::SetupCacheOutcome;
 use stead_core::spec::WorkspaceSpec;
 use stead_core::{SnapshotId, State};
 use stead_engine::ops::{self, Changed, CheckpointView, Deeds, Operated};
@@ -55,8 +56,19 @@ fn workspace_plan(spec: WorkspaceSpec, outlook: ops::Outlook) -> WorkspacePlan {
         network: spec.network.map(NetworkPlan::from),
         tools: outlook.tools,
         mounts: outlook.mounts.into_wire(),
+        setup_cache: outlook.setup_cache.map(planned_setup),
         warnings: outlook.warnings.into_iter().map(Notice::from).collect(),
         fingerprint: spec.fingerprint,
+    }
+}
+
+fn planned_setup(forecast: ops::SetupForecast) -> PlannedSetup {
+    match forecast {
+        ops::SetupForecast::Hit(entry) => {
+            let (result, commit) = (Some(entry.id), entry.about.commit);
+            PlannedSetup { outcome: SetupCacheOutcome::Hit, result, commit }
+        }
+        ops::SetupForecast::Miss => PlannedSetup { outcome: SetupCacheOutcome::Miss, result: None, commit: None },
     }
 }
 

@@ -11,6 +11,7 @@ fn full_config() -> Value {
         "tools": ["bash", "read"], "resource_limits": {"cpu": "500m", "memory": "4G"},
         "checkout_on_start": false, "base_image": "debian:13", "setup_commands": ["true"],
         "setup_timeout_seconds": 5, "on_setup_failure": "fail", "require_workspace": true,
+        "setup_cache": {"files": ["a.lock"]}, "setup_user": "root",
         "mounts": [{"host_path": "/srv/a", "mount_path": "a", "include_glob": ["*.py"], "exclude_glob": ["x"], "max_bytes": 1, "follow_symlinks": true}],
         "network": {"setup": {"mode": "full", "domains": []}, "agent": {"mode": "allow", "domains": ["a.example"]}},
         "limits": {"write_chars": 1, "path_depth": 2, "segment_chars": 3, "output_bytes": 1024, "command_chars": 5},

@@ -14,5 +14,6 @@ pub(super) mod project;
 pub(super) mod providers;
 pub(super) mod quota;
 pub(super) mod secret;
+pub(super) mod setup_cache;
 pub(super) mod token;
 pub(super) mod whoami;

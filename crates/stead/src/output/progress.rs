@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::{Output, line_of};
+use super::{Output, line_of, lines_of};
 
 /// Smaller transfers finish before a user could read the progress.
 const WORTH_A_BAR: u64 = 1 << 20;
@@ -74,6 +74,11 @@ impl Progress {
             bar.set_message(line_of(detail));
             bar.set_position(percent.min(100));
         });
+    }
+
+    /// Prints lines above the line of progress. They stay on the terminal.
+    pub(crate) fn print(&self, text: &str) {
+        self.with(|bar| lines_of(text).lines().for_each(|line| bar.println(line)));
     }
 
     /// Clears the line. Clones that are still held print nothing more.

@@ -89,6 +89,10 @@ fn known(event: Known) -> Option<String> {
         | Known::RewindRefused { message, .. } => message,
         Known::InitStepProgress { stage, percent, detail, .. }
         | Known::ProvisionProgress { stage, percent, detail, .. } => format!("{} {percent} % {detail}", cell(&stage)),
+        Known::SetupOutputReceived { step, chunks, .. } => {
+            let text: String = chunks.iter().map(|chunk| chunk.text.as_str()).collect();
+            format!("step {step}: {}", cell(&text.trim()))
+        }
         Known::CredentialUsed { kind, host, purpose, project, .. } => match project {
             Some(project) => format!("{kind} of project {project} for {host}, to {purpose}"),
             None => format!("{kind} for {host}, to {purpose}"),

@@ -23,6 +23,11 @@ pub(crate) fn plan(out: &Output, plan: &SessionPlan) -> Result<(), Failure> {
     summary.row(&["tools", &cell(&workspace.tools)]);
     summary.row(&["limits", &limits(&workspace.limits)]);
     summary.row(&["network", &reach(workspace.network.as_ref())]);
+    if let Some(setup) = &workspace.setup_cache {
+        let result = setup.result.as_ref().map(|result| format!(": {result}")).unwrap_or_default();
+        let commit = setup.commit.as_ref().map(|commit| format!(", made at commit {commit}")).unwrap_or_default();
+        summary.row(&["setup cache", &format!("{}{result}{commit}", setup.outcome)]);
+    }
     summary.row(&["fingerprint", &cell(&workspace.fingerprint)]);
     out.table(&summary)?;
     for passed in &workspace.passed_over {

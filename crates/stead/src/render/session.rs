@@ -90,14 +90,20 @@ fn setup_output(out: &Output, setup: &SetupOutput) -> Result<(), Failure> {
     let how = if setup.timed_out { "timed out, " } else { "" };
     let (number, code, command) = (setup.number, setup.exit_code, shortened(&setup.command, 120));
     out.heading(&format!("\nSetup command {number} ({how}exit code {code}): {command}"))?;
-    for (stream, text, total) in
-        [("stdout", &setup.stdout, setup.stdout_total), ("stderr", &setup.stderr, setup.stderr_total)]
-    {
-        if text.trim().is_empty() {
+    let streams = [
+        ("stdout", &setup.stdout_head, &setup.stdout, setup.stdout_total),
+        ("stderr", &setup.stderr_head, &setup.stderr, setup.stderr_total),
+    ];
+    for (stream, head, text, total) in streams {
+        if head.trim().is_empty() && text.trim().is_empty() {
             continue;
         }
-        let cut = if total > text.len() as u64 { format!(", the last of {}", bytes(total)) } else { String::new() };
-        out.line(&format!("{stream}{cut}:"))?;
+        out.line(&format!("{stream}:"))?;
+        let omitted = total.saturating_sub((head.len() + text.len()) as u64);
+        if omitted > 0 {
+            out.line(head.trim_end())?;
+            out.line(&format!("… {} omitted …", bytes(omitted)))?;
+        }
         out.line(text.trim_end())?;
     }
     Ok(())
@@ -109,7 +115,8 @@ fn provisioning(out: &Output, provisioning: &Provisioning) -> Result<(), Failure
     if steps.is_empty() {
         return Ok(());
     }
-    out.heading(&format!("\nProvisioning took {}", duration(provisioning.duration_ms)))?;
+    let cached = if provisioning.setup_cached { ", with a kept setup result" } else { "" };
+    out.heading(&format!("\nProvisioning took {}{cached}", duration(provisioning.duration_ms)))?;
     let attempts = steps.iter().map(|step| step.attempt).max().unwrap_or(1);
     let mut table = Table::new(&["step", "took"]);
     for step in steps {

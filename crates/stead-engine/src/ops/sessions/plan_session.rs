@@ -7,9 +7,10 @@ use stead_core::identity::Tenant;
 use stead_core::policy::Layer;
 use stead_core::request::SessionRequest;
 use stead_core::session::warning::{Warning, WarningCode};
+use stead_core::setup_cache;
 use stead_core::spec::{Declared, PassedOver, SessionSpec, WorkspaceSpec, asked, specify};
 use stead_core::tool::ToolName;
-use stead_providers::{AllowedMount, Health, judge_host_paths};
+use stead_providers::{AllowedMount, Health, SetupEntry, judge_host_paths};
 
 use crate::clock;
 use crate::effects::bundle;
@@ -18,7 +19,7 @@ use crate::engine::Engine;
 use crate::error::OpError;
 use crate::ops::boxed;
 use crate::ops::registry::project::check_not_deleting;
-use crate::ops::{agent_type, platform, project};
+use crate::ops::{agent_type, fitting_setup_result, platform, project};
 
 /// A session as it would start now.
 #[derive(Debug, Clone)]
@@ -41,6 +42,16 @@ pub struct Outlook {
     pub tools: Vec<ToolName>,
     pub mounts: Vec<AllowedMount>,
     pub warnings: Vec<Warning>,
+    /// `None` if the session would not look for a kept setup result.
+    pub setup_cache: Option<SetupForecast>,
+}
+
+/// The kept setup result that a session would begin with.
+#[derive(Debug, Clone)]
+pub enum SetupForecast {
+    /// It is used if the image, and the commit or the named files, are still those of the result.
+    Hit(Box<SetupEntry>),
+    Miss,
 }
 
 /// Resolves a request and checks the health of the providers. Changes nothing.
@@ -48,7 +59,11 @@ pub struct Outlook {
 pub async fn plan_session(engine: &Engine, request: SessionRequest) -> Result<SessionPlan, OpError> {
     let (spec, mounts, _) = resolve(engine, request).await?;
     let outlook = match &spec.workspace {
-        Some(workspace) => Some(outlook(engine, workspace, mounts).await),
+        Some(workspace) => {
+            let mut outlook = outlook(engine, workspace, mounts).await;
+            outlook.setup_cache = setup_forecast(engine, &spec, outlook.provider).await;
+            Some(outlook)
+        }
         None => None,
     };
     Ok(SessionPlan { spec, outlook })
@@ -90,6 +105,13 @@ pub(in crate::ops) async fn resolve(
     Ok((spec, mounts, agent_type.key()))
 }
 
+async fn setup_forecast(engine: &Engine, spec: &SessionSpec, provider: Option<ProviderName>) -> Option<SetupForecast> {
+    let provider = provider?;
+    setup_cache::shape(spec, provider)?;
+    let found = fitting_setup_result(engine, spec, provider).await;
+    Some(found.map_or(SetupForecast::Miss, |entry| SetupForecast::Hit(Box::new(entry))))
+}
+
 async fn outlook(engine: &Engine, spec: &WorkspaceSpec, mounts: Vec<AllowedMount>) -> Outlook {
     let mut passed_over = spec.passed_over.clone();
     let mut chosen: Option<(ProviderName, ProviderCapabilities)> = None;
@@ -110,7 +132,8 @@ async fn outlook(engine: &Engine, spec: &WorkspaceSpec, mounts: Vec<AllowedMount
     let has = |tool: &ToolName| offered.as_ref().is_some_and(|offered| offered.tools.contains(tool));
     let mut warnings = spec.notices.clone();
     warnings.extend(provider.map_or_else(|| Some(unavailable(spec)), |name| spec.not_enforced(name, &held)));
-    Outlook { provider, passed_over, enforced, tools: spec.tools.iter().filter(has).collect(), mounts, warnings }
+    let (tools, setup_cache) = (spec.tools.iter().filter(has).collect(), None);
+    Outlook { provider, passed_over, enforced, tools, mounts, warnings, setup_cache }
 }
 
 fn unavailable(spec: &WorkspaceSpec) -> Warning {

@@ -3,20 +3,22 @@
 use stead_core::config::ProviderName;
 use stead_core::{SessionId, WorkspaceId};
 use stead_git::MirrorUse;
-use stead_providers::{Usage as LayerUsage, WorkspaceUsage};
+use stead_providers::{SetupEntry, Usage as LayerUsage, WorkspaceUsage};
 
 use crate::background::collect;
 use crate::effects::repository;
 use crate::engine::Engine;
 use crate::error::OpError;
 use crate::open_session::OpenSession;
-use crate::ops::boxed;
+use crate::ops::{boxed, setup_results};
 
 /// Disk usage by owner. Data that workspaces share is counted once.
 #[derive(Debug, Clone)]
 pub struct Usage {
     pub workspaces: Vec<SessionUsage>,
     pub layers: LayerUsage,
+    /// Kept setup results, of which those in use are held.
+    pub setups: LayerUsage,
     pub mirrors: Vec<MirrorUse>,
     pub blobs: u64,
     pub blob_bytes: u64,
@@ -54,7 +56,14 @@ pub async fn usage(engine: &Engine) -> Result<Usage, OpError> {
     };
     let blobs = engine.store().blobs().list().await?;
     let blob_bytes = blobs.iter().map(|blob| blob.len).sum();
-    Ok(Usage { workspaces, layers, mirrors, blobs: blobs.len() as u64, blob_bytes })
+    let mut setups = LayerUsage::default();
+    for SetupEntry { bytes, users, .. } in setup_results(engine).await?.into_iter().map(|kept| kept.entry) {
+        setups.layers += 1;
+        setups.bytes += bytes;
+        setups.held_layers += u64::from(users > 0);
+        setups.held_bytes += if users > 0 { bytes } else { 0 };
+    }
+    Ok(Usage { workspaces, layers, setups, mirrors, blobs: blobs.len() as u64, blob_bytes })
 }
 
 /// Returns the disk usage of a session's workspace. `None` if it has none.

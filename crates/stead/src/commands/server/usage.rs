@@ -38,6 +38,8 @@ fn disk(context: &Context) -> Result<(), Failure> {
         let own = bytes(workspaces.iter().filter_map(|workspace| workspace.own_bytes).sum());
         parts.row(&["workspaces", &workspaces.len().to_string(), &own, &own]);
         parts.row(&["layers", &layers.count.to_string(), &bytes(layers.bytes), &bytes(layers.held_bytes)]);
+        let setups = &usage.setup_results;
+        parts.row(&["setup results", &setups.count.to_string(), &bytes(setups.bytes), &bytes(setups.held_bytes)]);
         let mirrored = bytes(mirrors.iter().map(|mirror| mirror.bytes).sum());
         let held = bytes(mirrors.iter().filter(|mirror| mirror.held).map(|mirror| mirror.bytes).sum());
         parts.row(&["mirrors", &mirrors.len().to_string(), &mirrored, &held]);

@@ -86,6 +86,7 @@ pages! {
     secrets: "docs/how-to/secrets.md",
     security: "docs/how-to/security.md",
     sessions: "docs/how-to/sessions.md",
+    setup: "docs/how-to/setup.md",
     teams: "docs/how-to/teams.md",
     tour: "docs/tutorial/tour.md",
 }

@@ -145,7 +145,7 @@ fn sessions(a: &mut Asked<'_>, session: &str) {
     for command in ["session show", "session token", "session clone", "session events", "events", "state", "replay"] {
         a.ask(&format!("{command} {session}"));
     }
-    a.ask("agent-type create --data '{\"id\": \"n\", \"workspace\": {\"enabled\": true, \"provider\": \"native\"}}'");
+    a.ask("agent-type create --data '{\"id\": \"n\", \"workspace\": {\"enabled\": true, \"provider\": \"native\", \"setup_commands\": [\"true\"], \"setup_cache\": true}}'");
     let with_box = a.id("session create -a n");
     let exec = a.ask(&format!("exec {with_box} -- echo hi"));
     assert_eq!(exec["stdout"], json!("hi\n"));
@@ -153,6 +153,8 @@ fn sessions(a: &mut Asked<'_>, session: &str) {
     for verb in ["logs", "kill"] {
         a.ask(&format!("exec {verb} {with_box} {}", exec["id"].as_str().unwrap()));
     }
+    let kept = a.ask("setup-cache ls");
+    a.ask(&format!("setup-cache rm {}", kept["items"][0]["id"].as_str().unwrap()));
     a.ask(&format!("session close {with_box}"));
     networks(a);
 }

@@ -375,6 +375,16 @@ fn boxes() {
     story.tell("secret rekey extra");
     story.tell("secret rm api");
     story.tell("secret rm api");
+    let cached = json!({"enabled": true, "provider": "native", "setup_commands": ["true"], "setup_cache": true});
+    server.agent_type("s", cached);
+    server.session(json!({"agent_type": "s"}));
+    story.tell_briefly("setup-cache ls");
+    story.tell("setup-cache ls extra");
+    let listed = kit::run(story.home, &["--json", "setup-cache", "ls"]).json();
+    let result = listed["items"][0]["id"].as_str().unwrap().to_owned();
+    story.tell(&format!("setup-cache rm {result}"));
+    story.tell(&format!("setup-cache rm {result}"));
+    story.text = story.text.replace(&result, "SETUP");
     story.tell(&format!("shell {session}"));
     let mut terminal = Terminal::new();
     let mut shell = terminal.spawn(story.command(&format!("shell {session}")));

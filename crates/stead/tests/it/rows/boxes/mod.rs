@@ -15,5 +15,6 @@ mod process_trees;
 mod project_images;
 mod pull;
 mod pull_tls;
+mod setup_cache;
 mod shell;
 mod warm_pool;
