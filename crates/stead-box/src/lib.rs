@@ -26,8 +26,8 @@ pub use build::{Reserve, processors};
 pub use cgroup::{Held, enforceable};
 pub use error::{BoxError, Primitive, Refused};
 pub use host::{
-    Check, Connection, Finished, Followed, Gate, Guest, InputEnd, RunningBox, Spare, Switchboard, UidRanges,
-    bind_limits, can_freeze, connect, disown, doctor, end_all, end_container, freeze, hash_layers, launch,
+    Check, Connection, Finished, Followed, Gate, Guest, InputEnd, PortStream, RunningBox, Spare, Switchboard,
+    UidRanges, bind_limits, can_freeze, connect, disown, doctor, end_all, end_container, freeze, hash_layers, launch,
     mount_container_files, mount_volume, remove, remove_spares, restart, resume, stop, thaw, unmount_container_files,
     unmount_volume,
 };

@@ -9,5 +9,6 @@ pub(crate) mod keyring;
 pub(crate) mod loop_device;
 pub(crate) mod loopback;
 pub(crate) mod mount_attr;
+pub(crate) mod network_namespace;
 pub(crate) mod seccomp;
 pub(crate) mod signals;

@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::io::{self, IoSlice, Write};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -13,6 +13,7 @@ use std::time::Duration;
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 
+use super::port::DescriptorReader;
 use crate::error::{At, BoxError};
 use crate::protocol::{
     AfterRun, Answer, Ask, ExecOrder, ExecResult, ExecStatus, FileAsk, GuestError, GuestErrorKind, MAX_FRAME,
@@ -91,7 +92,12 @@ impl Connection {
     /// Receives the next response to the last request. A refusal is an error.
     fn receive(&mut self, patience: Option<Duration>) -> Result<(Answer, Vec<u8>), BoxError> {
         self.stream.set_read_timeout(patience).map_err(BoxError::Lost)?;
-        let (reply, body): (Reply, _) = receive(&mut self.stream).map_err(|error| match error {
+        let received = receive(&mut self.stream);
+        self.answered(received)
+    }
+
+    fn answered(&self, received: Result<(Reply, Vec<u8>), ReadError>) -> Result<(Answer, Vec<u8>), BoxError> {
+        let (reply, body) = received.map_err(|error| match error {
             ReadError::Io(error) => BoxError::Lost(error),
             ReadError::Protocol(error) => BoxError::Protocol(error),
         })?;
@@ -104,6 +110,20 @@ impl Connection {
     fn ask(&mut self, ask: Ask, body: &[u8], patience: Option<Duration>) -> Result<(Answer, Vec<u8>), BoxError> {
         self.send(ask, body)?;
         self.receive(patience)
+    }
+
+    /// Asks for something that comes as descriptors. Any other number of them is the caller's error.
+    pub(super) fn ask_for_descriptors(
+        &mut self,
+        ask: Ask,
+        patience: Duration,
+    ) -> Result<(Answer, Vec<OwnedFd>), BoxError> {
+        self.send(ask, &[])?;
+        self.stream.set_read_timeout(Some(patience)).map_err(BoxError::Lost)?;
+        let mut reader = DescriptorReader::new(&self.stream);
+        let received = receive(&mut reader);
+        let descriptors = reader.descriptors;
+        Ok((self.answered(received)?.0, descriptors))
     }
 
     fn expect_done(&mut self, ask: Ask) -> Result<(), BoxError> {
