@@ -13,6 +13,7 @@ pub mod exec;
 pub mod file;
 pub mod image;
 pub mod list;
+pub mod port;
 pub mod problem;
 pub mod project;
 pub mod provider;

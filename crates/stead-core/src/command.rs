@@ -48,6 +48,8 @@ pub enum Command {
     Exec { exec: ExecId, order: Box<ExecOrder> },
     /// Legal while active. Records that processes are running in the box.
     NoteActivity { processes: u64 },
+    /// Legal while active, for an actor that may use the port. The connection exists already.
+    OpenPort { port: u16 },
     /// Legal while active. Another session is about to use this workspace.
     Share { with: SessionId },
     /// Legal while active.

@@ -105,6 +105,10 @@ pub struct WorkspaceSpec {
     /// The checkpoint policy.
     #[serde(default = "Rewind::none", skip_serializing_if = "Rewind::is_none")]
     pub rewind: Rewind,
+    /// Ports of the box that may be opened. `None` for every port, but not for the session's own
+    /// token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ports: Option<Vec<u16>>,
     /// Hash over the providers, policy, plan, repository, limits, tools, tool limits and base
     /// image.
     pub fingerprint: String,
@@ -250,6 +254,7 @@ fn specify_workspace(
         require_workspace: config.require_workspace || platform.defaults.require_workspace,
         on_setup_failure: config.on_setup_failure,
         rewind,
+        ports: config.ports.as_ref().map(|ports| ports.iter().filter_map(|port| u16::try_from(*port).ok()).collect()),
         fingerprint: String::new(),
         fingerprint_form: FingerprintForm::WithImage,
     };

@@ -2,5 +2,6 @@
 
 pub(crate) mod error;
 pub(crate) mod execs;
+pub(crate) mod ports;
 pub(crate) mod provider;
 pub(crate) mod workspace;

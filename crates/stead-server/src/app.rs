@@ -7,6 +7,7 @@ use tokio::sync::watch;
 
 use crate::auth::denials::Denials;
 use crate::config::ServerConfig;
+use crate::door::Tickets;
 use crate::idempotency_keys::KeysInProgress;
 use crate::metrics::Metrics;
 use crate::quota::{Quotas, Rates};
@@ -18,6 +19,7 @@ pub(crate) struct App {
     pub(crate) config: Arc<ServerConfig>,
     pub(crate) idempotency_keys: KeysInProgress,
     pub(crate) denials: Denials,
+    pub(crate) tickets: Tickets,
     pub(crate) metrics: Metrics,
     pub(crate) quotas: Quotas,
     pub(crate) rates: Rates,

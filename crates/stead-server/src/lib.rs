@@ -12,6 +12,7 @@
 mod app;
 mod auth;
 mod config;
+mod door;
 mod extract;
 mod host;
 mod idempotency_keys;

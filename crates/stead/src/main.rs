@@ -6,6 +6,7 @@
 
 mod args;
 mod attach;
+mod browser;
 mod client;
 mod commands;
 mod config;
@@ -23,6 +24,7 @@ mod provisioning;
 mod render;
 mod secret;
 mod session_request;
+mod signals;
 
 use std::process::ExitCode;
 

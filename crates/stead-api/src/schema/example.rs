@@ -55,6 +55,7 @@ pub fn example(schema: &str) -> Option<Value> {
         "CloneRequest" => json!({"isolation": "full", "count": 2}),
         "SessionUpdateRequest" => json!({"ttl_seconds": 7200, "metadata": {"ticket": "OPS-1", "draft": null}}),
         "PauseRequest" => json!({"mode": "stop"}),
+        "OpenPortRequest" => json!({"path": "/"}),
         "RewindRequest" => json!({"to": 12}),
         "DigestRequest" => {
             json!({"summary": "A web service in Python.", "body": "# App\n\nStart with `src/main.py`.\n"})

@@ -24,6 +24,7 @@ use stead_fs::{Content, ContentHash, FsError, Listing, Stat, Stop};
 
 use crate::contract::error::{OperateError, ProviderError};
 use crate::contract::execs::Execs;
+use crate::contract::ports::Ports;
 use crate::overlay::layer_store::{Layer, LayerKey, LayerSlot};
 
 /// A complete order for a tool call.
@@ -339,4 +340,7 @@ pub trait Workspace: Send + Sync {
 
     /// The workspace's execs; `None` without a box.
     fn execs(&self) -> Option<&dyn Execs>;
+
+    /// The ports of the box; `None` without a box.
+    fn ports(&self) -> Option<&dyn Ports>;
 }

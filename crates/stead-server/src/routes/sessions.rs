@@ -7,6 +7,7 @@ pub(crate) mod events;
 pub(crate) mod execs;
 pub(crate) mod files;
 pub(crate) mod lifecycle;
+pub(crate) mod ports;
 pub(crate) mod prompts;
 pub(crate) mod rewind;
 pub(crate) mod runs;

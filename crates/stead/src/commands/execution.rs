@@ -3,8 +3,10 @@
 pub(super) mod eval;
 pub(super) mod exec;
 mod execs;
+pub(super) mod forward;
 pub(super) mod mcp;
 mod new_session;
+pub(super) mod port;
 pub(super) mod run;
 pub(super) mod shell;
 pub(super) mod tool;

@@ -12,6 +12,7 @@ use stead_core::request::SessionRequest;
 use super::check;
 use crate::digest::{DigestRequest, GenerateRequest};
 use crate::exec::{ExecRequest, ResizeRequest, SignalRequest, StdinRequest};
+use crate::port::OpenPortRequest;
 use crate::run::{CallRequest, EndRequest};
 use crate::schema::{all, example};
 use crate::session::rewind::RewindRequest;
@@ -45,6 +46,7 @@ fn every_example_is_accepted() {
     example_fits::<CloneRequest>("CloneRequest");
     example_fits::<RewindRequest>("RewindRequest");
     example_fits::<PauseRequest>("PauseRequest");
+    example_fits::<OpenPortRequest>("OpenPortRequest");
     example_fits::<SessionUpdateRequest>("SessionUpdateRequest");
 }
 
@@ -74,6 +76,7 @@ fn defaults_are_the_parsers() {
     same::<StdinRequest>("StdinRequest", json!({}));
     same::<CloneRequest>("CloneRequest", json!({"isolation": "full"}));
     same::<PauseRequest>("PauseRequest", json!({}));
+    same::<OpenPortRequest>("OpenPortRequest", json!({}));
 }
 
 /// A rule between fields is reported together with invalid fields, but not because of them.

@@ -68,6 +68,7 @@ pages! {
     content: "docs/how-to/content.md",
     operations: "docs/how-to/operations.md",
     policies: "docs/how-to/policies.md",
+    ports: "docs/how-to/ports.md",
     quotas: "docs/how-to/quotas.md",
     security: "docs/how-to/security.md",
     sessions: "docs/how-to/sessions.md",

@@ -7,6 +7,7 @@ mod content;
 mod files;
 mod git;
 mod hardening;
+mod ports;
 mod sessions;
 
 pub(crate) use boxes::native::build_init;

@@ -8,7 +8,7 @@
 mod durability;
 mod files;
 mod host;
-mod limits;
+pub(in crate::rows) mod limits;
 mod repositories;
 mod sessions;
 mod tampering;

@@ -3,7 +3,7 @@
 mod allowances;
 mod client_fairness;
 mod memory_limit;
-mod ordinary_user;
+pub(in crate::rows) mod ordinary_user;
 mod processes;
 mod sockets;
 mod stream_fairness;

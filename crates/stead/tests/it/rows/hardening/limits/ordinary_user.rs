@@ -22,14 +22,14 @@ pub(super) fn command(user: u32, program: &str) -> Command {
 }
 
 /// A server that runs as a user other than root.
-pub(super) struct OrdinaryServer {
-    pub(super) server: TestServer,
+pub(in crate::rows) struct OrdinaryServer {
+    pub(in crate::rows) server: TestServer,
     pub(super) user: u32,
     /// Keeps the programs alive, from which the server starts boxes.
     _shelf: tempfile::TempDir,
 }
 
-pub(super) fn server() -> OrdinaryServer {
+pub(in crate::rows) fn server() -> OrdinaryServer {
     build_init();
     let user = FIRST_USER + std::process::id() % 1_000;
     let shelf = tempfile::tempdir().unwrap();
