@@ -2,6 +2,7 @@
 
 pub mod plan;
 pub mod policy;
+pub mod port;
 pub mod provisioning;
 pub mod replay;
 pub mod rewind;

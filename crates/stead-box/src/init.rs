@@ -13,7 +13,6 @@ mod files;
 mod group_events;
 mod job;
 mod left;
-mod listening;
 mod output;
 mod ports;
 mod process_tree;

@@ -7,6 +7,7 @@
 
 mod append;
 mod load;
+pub(crate) mod port_connection;
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,6 +27,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
 use self::append::{Attached, Entry, Handle, Retry};
+use self::port_connection::MOST_CONNECTIONS;
 use crate::clock;
 use crate::clock::Times;
 use crate::engine::Engine;
@@ -33,7 +35,6 @@ use crate::error::OpError;
 use crate::journal::audit;
 use crate::limits::journal_size::{self, JournalSize};
 use crate::limits::uploads::Charge;
-use crate::port_connection::MOST_CONNECTIONS;
 
 pub(crate) use append::AppendError;
 pub(crate) use load::{each_event, load};

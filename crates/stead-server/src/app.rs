@@ -7,8 +7,8 @@ use tokio::sync::watch;
 
 use crate::auth::denials::Denials;
 use crate::config::ServerConfig;
-use crate::door::Tickets;
 use crate::idempotency_keys::KeysInProgress;
+use crate::listener::door::Tickets;
 use crate::metrics::Metrics;
 use crate::quota::{Quotas, Rates};
 use crate::respond::stream_turns::StreamTurns;

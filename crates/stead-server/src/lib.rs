@@ -12,7 +12,6 @@
 mod app;
 mod auth;
 mod config;
-mod door;
 mod extract;
 mod host;
 mod idempotency_keys;

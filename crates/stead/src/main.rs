@@ -6,7 +6,6 @@
 
 mod args;
 mod attach;
-mod browser;
 mod client;
 mod commands;
 mod config;
@@ -24,7 +23,6 @@ mod provisioning;
 mod render;
 mod secret;
 mod session_request;
-mod signals;
 
 use std::process::ExitCode;
 

@@ -3,6 +3,8 @@
 //! Process 1 connects to the port and passes the connected socket to the server. In a box whose
 //! kernel cannot pass descriptors it copies the bytes itself ([`Relay`]).
 
+pub(super) mod listening;
+
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;

@@ -187,8 +187,8 @@ async fn port_action(parts: &mut Parts, action: &str) -> Result<u16, Problem> {
     match text.split_once(':') {
         Some((port, named)) if named == action => parse_port(port).ok_or_else(no_port),
         _ => {
-            let asked = format!("{} {}", parts.method, parts.uri.path().chars().take(200).collect::<String>());
-            Err(Problem::new(Code::NotFound, format!("there is no route for {asked}"))
+            let asked: String = text.chars().take(80).collect();
+            Err(Problem::new(Code::NotFound, format!("there is no route for {} '{asked}' of ports", parts.method))
                 .hint("GET /openapi.json lists every route"))
         }
     }

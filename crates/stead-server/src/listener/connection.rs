@@ -28,10 +28,10 @@ use tower::ServiceExt as _;
 
 use crate::app::App;
 use crate::config::ServerConfig;
-use crate::door;
 use crate::host::LocalAddress;
 use crate::listener::body_drain::Tracked;
 use crate::listener::connections::{Registration, Standing};
+use crate::listener::door;
 use crate::metrics::Open;
 use crate::problem::Problem;
 

@@ -1,5 +1,6 @@
 //! Programs and tools in a workspace.
 
+mod browser;
 pub(super) mod eval;
 pub(super) mod exec;
 mod execs;
@@ -9,5 +10,6 @@ mod new_session;
 pub(super) mod port;
 pub(super) mod run;
 pub(super) mod shell;
+mod signals;
 pub(super) mod tool;
 pub(super) mod tools;

@@ -150,7 +150,10 @@ fn a_preview_domain_is_apart_from_the_names_of_the_api() {
     assert_eq!(domain(file).as_deref(), Some("preview.example"));
     for wrong in ["localhost", "a..b", "-a.b", "a_b.c", "preview.example:443", ".example"] {
         let refused = setup(&format!("preview_domain = '{wrong}'")).refusal();
-        assert_eq!(refused, format!("preview_domain in HOME/stead.toml cannot be used: {wrong:?} is not a domain name"));
+        assert_eq!(
+            refused,
+            format!("preview_domain in HOME/stead.toml cannot be used: {wrong:?} is not a domain name")
+        );
     }
     for host in ["preview.example", "api.preview.example", "example"] {
         let refused = setup(&format!("preview_domain = 'preview.example'\nallowed_hosts = ['{host}']")).refusal();

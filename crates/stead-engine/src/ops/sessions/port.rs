@@ -11,8 +11,8 @@ use crate::clock;
 use crate::engine::Engine;
 use crate::error::OpError;
 use crate::open_session::OpenSession;
+use crate::open_session::port_connection::{MOST_CONNECTIONS, PortConnection};
 use crate::ops::boxed;
-use crate::port_connection::{MOST_CONNECTIONS, PortConnection};
 
 /// Connects to a port of a session's box. The first connection of each actor to each port is
 /// durable before its first byte. `ended` cuts the connection, for the end of the caller's token.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::Json as Answer;
-use axum::extract::{FromRequestParts, Request, State};
+use axum::extract::{FromRequestParts, OriginalUri, Request, State};
 use axum::response::{IntoResponse, Response};
 use http::header::{CONNECTION, HOST, UPGRADE};
 use http::request::Parts;
@@ -18,13 +18,13 @@ use stead_engine::{PortConnection, ops};
 
 use crate::app::App;
 use crate::auth::{Caller, Identity};
-use crate::door::forward::{Forwarding, copy, forward};
-use crate::door::headers::{Side, is_browser};
-use crate::door::{DoorOrigin, Grant, link};
 use crate::extract::body::MaybeJson;
 use crate::extract::path::{PortPath, PortToConnect, PortToOpen, SessionPath};
 use crate::extract::query::{Nothing, Query};
 use crate::host::LocalAddress;
+use crate::listener::door::forward::{Forwarding, copy, forward};
+use crate::listener::door::headers::{Side, is_browser};
+use crate::listener::door::{DoorOrigin, Grant, link};
 use crate::problem::{Code, Problem};
 use crate::quota::Ticket;
 
@@ -200,9 +200,11 @@ pub(crate) async fn pass(
 /// Returns the path and the query after `/api/v1/sessions/{id}/ports/{port}`, as the client wrote
 /// them.
 fn below_port(request: &Request) -> String {
-    let path = request.uri().path();
+    // The router has removed the prefix of the API from the other one.
+    let uri = request.extensions().get::<OriginalUri>().map_or(request.uri(), |OriginalUri(uri)| uri);
+    let path = uri.path();
     let rest = path.match_indices('/').nth(6).map_or("/", |(at, _)| &path[at..]);
-    match request.uri().query() {
+    match uri.query() {
         Some(query) => format!("{rest}?{query}"),
         None => rest.to_owned(),
     }

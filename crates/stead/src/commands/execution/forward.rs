@@ -11,14 +11,14 @@ use stead_api::{List, Session};
 use stead_core::SessionId;
 use stead_core::session::door_host::{DoorHost, parse_port};
 
+use super::browser;
 use super::port::port;
-use crate::browser;
+use super::signals;
 use crate::client::{UpgradeError, segment, upgrade};
 use crate::config::Endpoint;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{Form, Output};
-use crate::signals;
 
 /// Makes a port of a session's box reachable on this machine until it is interrupted.
 #[derive(Debug, clap::Args)]

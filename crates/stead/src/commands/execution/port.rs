@@ -4,7 +4,7 @@ use stead_api::List;
 use stead_api::port::{OpenedPort, Port};
 use stead_core::session::door_host::parse_port;
 
-use crate::browser;
+use super::browser;
 use crate::client::segment;
 use crate::context::Context;
 use crate::failure::Failure;

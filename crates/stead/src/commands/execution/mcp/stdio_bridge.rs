@@ -2,13 +2,13 @@
 //! implements the protocol. This process moves lines, and answers only those that are not JSON.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::Shutdown;
 use std::sync::mpsc;
 
+use super::super::signals;
 use crate::client::{ClientError, UpgradeError, Upgraded, segment, upgrade};
 use crate::config::Endpoint;
 use crate::failure::Failure;
-use crate::signals;
 
 /// Why the forwarding ended.
 enum End {

@@ -5,15 +5,16 @@ use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, REFERRER_POLICY, X_CO
 use http::{HeaderName, HeaderValue, StatusCode};
 use stead_core::session::door_host::DoorHost;
 
-use crate::problem::{Code, Problem};
+use crate::problem::Problem;
 
 const CLEAR_SITE_DATA: HeaderName = HeaderName::from_static("clear-site-data");
 
 /// The page for a visitor without a valid cookie.
 pub(super) fn closed(door: &DoorHost) -> Response {
     let DoorHost { session, port } = door;
-    let hint = format!("run `stead port open {session} {port}`, or `stead forward {session} {port}`");
-    problem(&Problem::new(Code::Unauthorized, "this link was used already, or its time is over").hint(&hint))
+    let hint = format!("Run `stead port open {session} {port}`, or `stead forward {session} {port}`");
+    let detail = "A link works once, within a minute. This one was used already, or its time is over.";
+    page(StatusCode::UNAUTHORIZED, "This page needs a new link", detail, Some(&hint))
 }
 
 /// The page of a session that has ended. It also makes the browser forget what the pages stored.
