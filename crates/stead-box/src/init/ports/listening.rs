@@ -15,7 +15,7 @@ const MOST_PORTS: usize = 1_024;
 const LISTEN: &str = "0A";
 
 /// Returns the ports that the server can connect to, in order. Each port is listed once.
-pub(super) fn ports() -> Vec<ListeningPort> {
+pub(in crate::init) fn ports() -> Vec<ListeningPort> {
     listed(&[table("/proc/net/tcp"), table("/proc/net/tcp6")])
 }
 

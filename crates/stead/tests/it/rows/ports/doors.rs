@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use stead_testkit::TestServer;
 
 use super::{PORT, Raw, authority, send, start_app, token, with_app};
-use crate::rows::{Files, writer};
+use crate::rows::Files;
 
 /// A client at a door: its host, and its cookie once it has entered.
 struct Visitor<'a> {
@@ -86,7 +86,7 @@ fn api_is_not_served_under_a_preview_host_nor_the_reverse() {
 fn door_without_cookie_wrong_cookie_other_session_other_port() {
     let server = Files::Disk.server();
     let (_, id) = with_app(&server, Files::Disk);
-    let other = writer(&server, Files::Disk);
+    let other = server.session(json!({"agent_type": "w"}));
     let other_id = other["id"].as_str().unwrap();
     start_app(&server, &other, PORT, "127.0.0.1");
     let mut visitor = Visitor::enter(&server, &id, PORT);
@@ -281,7 +281,7 @@ fn host_header_tricks() {
 fn a_door_ends_with_its_token_and_its_session() {
     let server = Files::Disk.server();
     let (_, id) = with_app(&server, Files::Disk);
-    let made = server.client().post("/tokens", json!({"name": "guest", "role": "developer"}));
+    let made = server.client().post("/api/v1/tokens", json!({"name": "guest", "role": "developer"}));
     let made = made.expect(201);
     let guest = server.client().with_token(made["token"].as_str().unwrap());
     let opened = guest.post(&format!("/sessions/{id}/ports/{PORT}:open"), json!({})).expect(200);
@@ -291,7 +291,7 @@ fn a_door_ends_with_its_token_and_its_session() {
     let entered = visitor.get(&format!("/{path}"), &[]);
     visitor.cookie = entered.header("set-cookie").unwrap().split(';').next().map(str::to_owned);
     assert_eq!(visitor.get("/", &[]).status, 200);
-    server.client().delete(&format!("/tokens/{}", made["id"].as_str().unwrap())).expect(204);
+    server.client().delete(&format!("/api/v1/tokens/{}", made["id"].as_str().unwrap())).expect(204);
     let after = visitor.get("/", &[]);
     assert_eq!((after.status, after.body.contains("From the box")), (401, false), "{after:?}");
     // An ended session makes the browser forget its pages.
