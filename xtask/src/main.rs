@@ -15,6 +15,7 @@ mod nightly;
 mod openapi;
 mod prerequisites;
 mod process;
+mod sdk_python;
 mod server;
 mod steps;
 mod test;

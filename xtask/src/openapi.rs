@@ -1,13 +1,13 @@
-//! `cargo xtask openapi`: generates the API document and the reference page from the code. Both are
-//! committed, so that reviewers see changes of the API. The `openapi` step of the tests only
-//! compares.
+//! `cargo xtask openapi`: generates the API document and the reference page from the code, and the
+//! types of the Python package from the document. All are committed, so that reviewers see changes
+//! of the API. The `openapi` step of the tests only compares.
 
 mod reference;
 
 use anyhow::{Context, Result, bail};
 
 use crate::process::{cargo, command, output, root, run as run_command};
-use crate::server;
+use crate::{sdk_python, server};
 
 const DOCUMENT: &str = "docs/api/openapi.json";
 const REFERENCE: &str = "docs/api/reference.md";
@@ -26,7 +26,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
         std::fs::write(&file, &text)?;
         println!("wrote {} ({} lines)", file.display(), text.lines().count());
     }
-    Ok(())
+    sdk_python::generate()
 }
 
 pub(crate) fn check() -> Result<()> {
@@ -37,7 +37,7 @@ pub(crate) fn check() -> Result<()> {
             bail!("{name} is out of date; run `cargo xtask openapi`\n{difference}");
         }
     }
-    Ok(())
+    sdk_python::check_generated()
 }
 
 /// Returns each file with its generated content.

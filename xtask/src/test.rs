@@ -9,7 +9,7 @@ use crate::prerequisites::{eval_worker, python, sample_sources, system_packages}
 use crate::process::{cargo, run as run_command};
 use crate::steps::{self, Step, failure_report};
 use crate::third_party::{asteval, clients, compat, schemathesis, vendor_types};
-use crate::{crash, deny, openapi, tidy};
+use crate::{crash, deny, openapi, sdk_python, tidy};
 
 const STEPS: &[Step] = &[
     Step { name: "setup", about: "install missing system packages", run: system_packages::ensure },
@@ -27,6 +27,7 @@ const STEPS: &[Step] = &[
     Step { name: "clients", about: "clients that are generated from the API document", run: clients::check },
     Step { name: "asteval", about: "`eval` against the tests of asteval", run: asteval::check },
     Step { name: "compat", about: "other people's clients and conformance tests", run: compat::check },
+    Step { name: "sdk-python", about: "the Python package, its integrations and examples", run: sdk_python::check },
     Step { name: "crash", about: "kill -9 under load, 20 times", run: crash::check },
     Step { name: "deny", about: "licences, banned crates, sources", run: deny::check },
 ];

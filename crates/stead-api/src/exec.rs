@@ -104,6 +104,10 @@ pub struct Exec {
     /// Number of output chunks on the stream; `null` before the end.
     #[schema(required = true)]
     pub chunks: Option<u64>,
+    /// Sequence number of the event that recorded the end; `null` before the end. A rewind to it
+    /// restores the files as the command left them.
+    #[schema(required = true, minimum = 1)]
+    pub seq: Option<u64>,
     /// Reason why there is no result; `null` otherwise.
     #[schema(required = true)]
     pub error: Option<ExecFailure>,

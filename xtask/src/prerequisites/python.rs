@@ -22,6 +22,14 @@ pub(crate) const COMPAT: Environment =
 pub(crate) const CLIENTS: Environment =
     Environment { folder: "venv-clients", requirements: "tests/clients/requirements.txt" };
 
+/// The environment of the `sdk-python` step.
+pub(crate) const SDK: Environment =
+    Environment { folder: "venv-sdk", requirements: "sdk/python/tests/requirements.txt" };
+
+/// The environment of the OpenAI Agents SDK. Its dependencies exclude those of `COMPAT`.
+pub(crate) const OPENAI_AGENTS: Environment =
+    Environment { folder: "venv-openai-agents", requirements: "sdk/python/tests/openai_agents/requirements.txt" };
+
 impl Environment {
     fn path(&self) -> PathBuf {
         cache().join(self.folder)
@@ -81,5 +89,7 @@ impl Environment {
 pub(crate) fn ensure() -> Result<()> {
     API.ensure()?;
     COMPAT.ensure()?;
+    SDK.ensure()?;
+    OPENAI_AGENTS.ensure()?;
     CLIENTS.ensure()
 }

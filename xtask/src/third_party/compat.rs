@@ -1,4 +1,4 @@
-//! The `compat` step: runs third-party tests of sandboxes and servers against a real server.
+//! The `compat` step: runs third-party clients and conformance tests against a real server.
 //!
 //! The clients are the official ones, pinned in `tests/compat`.
 
@@ -6,7 +6,6 @@ mod conformance;
 mod file_server;
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -52,7 +51,6 @@ fn all(server: &Server, node: &Path) -> Result<()> {
     )?;
     conformance::check(server, node)?;
     file_server::check(server, node)?;
-    sandboxes(server)?;
     close(server, &session)
 }
 
@@ -91,16 +89,4 @@ fn copy_next_to(modules: &Path, name: &str) -> Result<PathBuf> {
     let copy = modules.with_file_name(name);
     std::fs::copy(root().join("tests/compat").join(name), &copy)?;
     Ok(copy)
-}
-
-/// Runs the sandbox tests of LangChain and Inspect, each with sessions of its own.
-fn sandboxes(server: &Server) -> Result<()> {
-    let token = server.token()?;
-    let mut pytest: Command = command(COMPAT.program("python"));
-    pytest
-        .current_dir(root().join("tests/compat"))
-        .args(["-B", "-m", "pytest", "test_langchain.py", "test_inspect.py"])
-        .env("STEAD_URL", format!("http://{}", server.address()))
-        .env("STEAD_TOKEN", token);
-    run_within(&mut pytest, LIMIT)
 }

@@ -28,6 +28,7 @@ impl IntoWire for ExecView {
             timeout_seconds: spec.timeout_seconds,
             started_at: exec.started_at,
             ended_at: exec.ended_at,
+            seq: exec.ended_seq,
             exit_code: exit.map(|exit| exit.exit_code),
             signal: exit.and_then(|exit| exit.signal),
             timed_out: exit.is_some_and(|exit| exit.timed_out),

@@ -1,7 +1,9 @@
 //! `stead up`: starts a server, declares an example agent type, and prints the next steps. `--demo`
 //! shows them.
 
+mod base;
 mod demo;
+mod parent;
 
 use serde_json::{Value, json};
 use stead_api::AgentType;
@@ -29,17 +31,24 @@ pub(crate) struct Up {
     /// After --demo, keep the server running until Ctrl-C
     #[arg(long, requires = "demo")]
     keep: bool,
+    /// Stop when standard input ends, so that the server does not outlive the process that started
+    /// it
+    #[arg(long, conflicts_with = "demo")]
+    until_eof: bool,
 }
 
 impl Up {
     pub(crate) fn run(&self, context: &Context) -> Result<(), Failure> {
         logging::start(context.config.log.as_ref(), "warn")?;
+        if self.until_eof {
+            parent::stop_at_eof();
+        }
         if let Some(running) = context.config.home.running()? {
             let message = format!("a server already runs on this home: {} (process {})", running.url, running.pid);
             print_line(context, Mark::Known, &message)?;
             let endpoint = Endpoint { url: running.url, token: context.config.home.token()? };
             let client = Client::new(endpoint)?;
-            ensure_example(context, &client)?;
+            ensure_agent_types(context, &client)?;
             return self.use_server(context, &client, demo::Afterwards::Running);
         }
         let server = Server::start_unannounced(&context.config, WhenTaken::TakeAnother, OnSignal::Stop, None)?;
@@ -50,7 +59,7 @@ impl Up {
         let afterwards = if stays { demo::Afterwards::Running } else { demo::Afterwards::Stopped };
         // Announce the server only after the agent type exists, so that `stead status` means that
         // everything is ready.
-        let ready = ensure_example(context, &client).and_then(|()| server.announce());
+        let ready = ensure_agent_types(context, &client).and_then(|()| server.announce());
         match ready.and_then(|()| self.use_server(context, &client, afterwards)) {
             Ok(()) if stays => {
                 context.out.note("Ctrl-C stops the server; sessions stay as they are");
@@ -70,6 +79,12 @@ impl Up {
         let value = json!({"url": client.url(), "home": context.config.home.path(), "agent_type": EXAMPLE});
         context.out.either(&value, || demo::what_next(context, afterwards))
     }
+}
+
+/// Declares the agent types `example` and `base` if they do not exist. Existing ones are kept.
+fn ensure_agent_types(context: &Context, client: &Client) -> Result<(), Failure> {
+    ensure_example(context, client)?;
+    base::ensure(client, example_provider(context).unwrap_or(ProviderName::Memory))
 }
 
 /// Declares the example agent type if it does not exist. An existing one is kept.

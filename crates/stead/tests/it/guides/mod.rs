@@ -69,6 +69,7 @@ pages! {
     operations: "docs/how-to/operations.md",
     policies: "docs/how-to/policies.md",
     ports: "docs/how-to/ports.md",
+    python: "docs/how-to/python.md",
     quotas: "docs/how-to/quotas.md",
     security: "docs/how-to/security.md",
     sessions: "docs/how-to/sessions.md",
