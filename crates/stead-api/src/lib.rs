@@ -30,4 +30,4 @@ pub use exec::Exec;
 pub use list::List;
 pub use problem::{Code, FieldError, Parameters, Problem};
 pub use project::secret;
-pub use session::Session;
+pub use session::{Session, port};

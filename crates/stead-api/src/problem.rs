@@ -44,6 +44,7 @@ codes! {
     InvalidRequest = "invalid_request", 400, "The request is not valid";
     Unauthorized = "unauthorized", 401, "A valid token is needed";
     Forbidden = "forbidden", 403, "Not allowed";
+    PortNotAllowed = "port_not_allowed", 403, "The port may not be opened";
     ToolNotEnabled = "tool_not_enabled", 403, "The tool is not enabled";
     NotFound = "not_found", 404, "Not found";
     NoWorkspace = "no_workspace", 404, "The session has no workspace";
@@ -109,6 +110,8 @@ codes! {
     InsufficientStorage = "insufficient_storage", 507, "The server's disk is full";
     Internal = "internal", 500, "The server failed";
     SecretsUnavailable = "secrets_unavailable", 503, "Secrets cannot be used";
+    NothingListens = "nothing_listens", 502, "Nothing listens on the port";
+    BadGateway = "bad_gateway", 502, "The program in the box did not answer";
     Unavailable = "unavailable", 503, "Temporarily unavailable";
 }
 

@@ -74,6 +74,7 @@ schemas! {
     SecretRequest = stead_core::secret::SecretRequest::json_schema();
     TokenRequest = stead_core::identity::TokenRequest::json_schema();
     TokenRotation = stead_core::identity::TokenRotation::json_schema();
+    PortNumber = json!({"type": "integer", "minimum": 1, "maximum": 65535});
     Digest = json!({"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"});
     UsageGroup = words(stead_core::usage::UsageGroup::ALL.iter().map(|word| word.as_str()));
     Day = json!({"type": "string", "format": "date", "pattern": stead_core::Day::PATTERN, "description": "A day in UTC."});
@@ -229,6 +230,7 @@ pub fn all() -> Vec<(Cow<'static, str>, Value)> {
         crate::session::network::NetworkGrantRequest,
         crate::session::network::NetworkNarrowing,
         crate::session::update::PauseRequest,
+        crate::port::OpenPortRequest,
         crate::session::update::SessionUpdateRequest,
     ];
     hand_written().into_iter().chain(requests).collect()

@@ -4,6 +4,7 @@ pub mod network;
 pub mod network_use;
 pub mod plan;
 pub mod policy;
+pub mod port;
 pub mod provisioning;
 pub mod replay;
 pub mod rewind;

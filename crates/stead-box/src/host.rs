@@ -15,6 +15,7 @@ mod launch;
 mod lent;
 mod network;
 mod pause;
+mod port;
 mod remove;
 mod spare;
 mod sweep;
@@ -31,6 +32,7 @@ pub use gate::{Gate, Guest, Switchboard, bind_limits, connect, mount_volume, unm
 pub use launch::{RunningBox, launch, restart, resume};
 pub use network::furnish_container;
 pub use pause::{can_freeze, freeze, stop, thaw};
+pub use port::PortStream;
 pub(crate) use remove::end_recorded;
 pub use remove::remove;
 pub use spare::{Spare, remove_spares};

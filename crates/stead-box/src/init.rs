@@ -14,6 +14,7 @@ mod group_events;
 mod job;
 mod left;
 mod output;
+mod ports;
 mod process_tree;
 mod put_all;
 mod room;

@@ -26,10 +26,10 @@ pub use build::{BOX_ADDRESS, NetworkSockets, Reserve, processors};
 pub use cgroup::{Held, enforceable};
 pub use error::{BoxError, Primitive, Refused};
 pub use host::{
-    Check, Connection, Finished, Followed, Gate, Guest, InputEnd, RunningBox, Spare, Switchboard, UidRanges,
-    bind_limits, can_freeze, connect, diff_layers, disown, doctor, end_all, end_container, freeze, furnish_container,
-    hash_layers, launch, mount_container_files, mount_volume, remove, remove_spares, restart, resume, stop, thaw,
-    unmount_container_files, unmount_volume,
+    Check, Connection, Finished, Followed, Gate, Guest, InputEnd, PortStream, RunningBox, Spare, Switchboard,
+    UidRanges, bind_limits, can_freeze, connect, diff_layers, disown, doctor, end_all, end_container, freeze,
+    furnish_container, hash_layers, launch, mount_container_files, mount_volume, remove, remove_spares, restart,
+    resume, stop, thaw, unmount_container_files, unmount_volume,
 };
 pub use keeper::{ensure_keeper, keep};
 pub use record::{OwnerRecord, ProcessMark};

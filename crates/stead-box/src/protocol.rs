@@ -8,6 +8,7 @@
 mod frame;
 mod guest_error;
 mod message;
+mod port;
 mod shell;
 
 pub use frame::{Decoder, MAX_FRAME, ProtocolError, encode, encode_request, read_frame};
@@ -17,10 +18,11 @@ pub use message::{
     AfterRun, Answer, Ask, ExecOrder, ExecResult, ExecStatus, FileAsk, FileStat, FullBuffer, IfMissing, IfThere, Input,
     Kept, NewContent, OutputLimits, Reply, Request, Stream, TerminalSize, ToolCall, ToolReply,
 };
+pub use port::ListeningPort;
 pub use shell::{Left, LeftProcess, ShellBegin, ShellOrder, ShellOrigin, ShellResult, ShellState};
 
 /// Version of the protocol. The server and init are installed together. A box that outlives an
 /// upgrade reports its version, and the server replaces it if it is another one.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// Maximum number of output bytes in one frame.
 pub const CHUNK: usize = 64 << 10;

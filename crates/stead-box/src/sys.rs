@@ -10,6 +10,7 @@ pub(crate) mod loop_device;
 pub(crate) mod loopback;
 pub(crate) mod mount_attr;
 pub(crate) mod netlink;
+pub(crate) mod network_namespace;
 pub(crate) mod seccomp;
 pub(crate) mod signals;
 pub(crate) mod sockets;

@@ -69,6 +69,10 @@ pub enum Command {
     NoteActivity {
         processes: u64,
     },
+    /// Legal while active, for an actor that may use the port. The connection exists already.
+    OpenPort {
+        port: u16,
+    },
     /// Legal while active. Another session is about to use this workspace.
     Share {
         with: SessionId,

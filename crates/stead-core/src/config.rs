@@ -101,6 +101,9 @@ record! {
         default(Vec::new()) mounts: Vec<HostMount>,
         /// Network access of the agent type's sessions.
         default(Network::none()) network: Network,
+        /// Ports of the box that may be opened from outside. Absent for every port, but not for the
+        /// session's own token; an empty list allows none.
+        optional #[serde(default, skip_serializing_if = "Option::is_none")] ports: Vec<Whole<1, 65_535>>,
         /// Limits of the tools.
         default(LimitsConfig::default()) limits: LimitsConfig,
         /// Checkpoint policy. Absent for the platform's.
@@ -119,6 +122,9 @@ impl Rules for WorkspaceConfig {
         if self.setup_commands.len() > MOST_SETUP_COMMANDS {
             fields.fail("setup_commands", format!("at most {MOST_SETUP_COMMANDS} commands"));
         }
+        if self.ports.as_ref().is_some_and(|ports| ports.len() > MOST_PORTS) {
+            fields.fail("ports", format!("at most {MOST_PORTS} ports"));
+        }
         if self.mounts.len() > MOST_MOUNTS {
             fields.fail("mounts", format!("at most {MOST_MOUNTS} mounts"));
         }
@@ -128,6 +134,7 @@ impl Rules for WorkspaceConfig {
     fn restrict(schema: &mut Value) {
         schema["properties"]["setup_commands"]["maxItems"] = MOST_SETUP_COMMANDS.into();
         schema["properties"]["mounts"]["maxItems"] = MOST_MOUNTS.into();
+        schema["properties"]["ports"]["maxItems"] = MOST_PORTS.into();
     }
 }
 
@@ -140,6 +147,7 @@ pub(crate) fn platform_only(network: &Network, fields: &mut Fields<'_, '_>) {
 
 const MOST_SETUP_COMMANDS: usize = 64;
 const MOST_MOUNTS: usize = 32;
+const MOST_PORTS: usize = 256;
 
 record! {
     /// Repository for the policy `git`.

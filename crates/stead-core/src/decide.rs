@@ -11,6 +11,7 @@ mod exec;
 mod network;
 mod operate_files;
 mod pause;
+mod port;
 mod ready;
 mod rewind;
 mod update;
@@ -36,6 +37,7 @@ pub use combine::{conclude_with_next, decide_and_conclude, decide_with_next};
 pub use digest::{NewDigest, may_set_digest};
 pub use exec::{may_read_execs, may_use_exec};
 pub use network::{MOST_GRANT_SECONDS, NewGrant};
+pub use port::may_open_port;
 pub use rewind::may_rewind_to;
 pub use update::{MOST_SECONDS, SessionUpdate};
 
@@ -67,6 +69,7 @@ pub fn decide(state: &State, command: Command, actor: &Actor) -> Result<Step, Re
             in_workspace(session)?;
             Ok(Step { events: vec![Event::ActivitySeen { processes }], effect: None })
         }
+        Command::OpenPort { port } => port::open_port(session, port, actor),
         Command::Share { with } => {
             in_workspace(session)?;
             Ok(Step { events: vec![Event::WorkspaceShared { with }], effect: None })

@@ -226,6 +226,12 @@ pub enum Event {
     ActivitySeen {
         processes: u64,
     },
+    /// The actor connected to a port of the box for the first time. Later connections of the same
+    /// actor to the same port have no event.
+    PortOpened {
+        port: u16,
+        actor: Actor,
+    },
     /// Another session now uses this workspace as well.
     WorkspaceShared {
         with: SessionId,
@@ -378,6 +384,7 @@ impl Event {
             Self::ExecInterrupted { .. } => "ExecInterrupted",
             Self::SnapshotHashed { .. } => "SnapshotHashed",
             Self::ActivitySeen { .. } => "ActivitySeen",
+            Self::PortOpened { .. } => "PortOpened",
             Self::WorkspaceShared { .. } => "WorkspaceShared",
             Self::DigestSet { .. } => "DigestSet",
             Self::DigestCleared { .. } => "DigestCleared",

@@ -64,6 +64,8 @@ pub enum Rejection {
     MetadataTooLarge { bytes: usize, limit: usize },
     #[error("Tool '{tool}' is not enabled for this agent type")]
     ToolNotEnabled { tool: ToolName },
+    #[error("port {port} of the box may not be opened: the agent type does not allow it")]
+    PortNotAllowed { port: u16 },
     #[error("the session has no such work to do: {what}")]
     NotDue { what: &'static str },
     #[error("the arguments are nested more than {limit} levels deep")]
@@ -108,6 +110,7 @@ impl Rejection {
             Self::CallInProgress => "calls_under_way",
             Self::CannotPause { .. } | Self::InvalidEnd { .. } | Self::MetadataTooLarge { .. } => "semantic_mismatch",
             Self::ToolNotEnabled { .. } => "tool_not_enabled",
+            Self::PortNotAllowed { .. } => "port_not_allowed",
             Self::TooDeep { .. } => "invalid_request",
             Self::TooLarge { .. } => "too_large",
             Self::NoCheckpoint(_) => "no_point",

@@ -6,6 +6,7 @@
 pub mod box_facts;
 mod checkpoint_fold;
 pub mod digest;
+pub mod door_host;
 pub mod exec;
 mod fingerprint;
 pub mod hash_absence;
@@ -168,6 +169,9 @@ pub struct Session {
     /// The changes of the network policy since the session began.
     #[serde(default, skip_serializing_if = "Changes::is_empty")]
     pub network_changes: Changes,
+    /// Each port of the box that was opened, with the actor.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub opened_ports: Arc<BTreeSet<(u16, String)>>,
     pub calls: u64,
     pub refusals: u64,
     pub failure: Option<Failure>,
@@ -221,6 +225,11 @@ impl Session {
     pub fn has_tool(&self, tool: ToolName) -> bool {
         let provider = self.workspace.as_ref().and_then(|workspace| workspace.provider);
         provider != Some(ProviderName::Memory) || !tool.needs_box()
+    }
+
+    /// Returns true if the actor has connected to this port of the box before.
+    pub fn has_opened(&self, port: u16, actor: &Actor) -> bool {
+        self.opened_ports.contains(&(port, actor.to_string()))
     }
 
     /// Returns true if the session has not ended, or may still hold resources on the host.
@@ -421,6 +430,10 @@ pub fn fold(state: &mut State, recorded: &Recorded) {
             session.exec_ended(*exec, recorded, End::Interrupted(reason.clone()));
         }
         Event::ActivitySeen { .. } => session.was_active(recorded.at),
+        Event::PortOpened { port, actor } => {
+            Arc::make_mut(&mut session.opened_ports).insert((*port, actor.to_string()));
+            session.was_active(recorded.at);
+        }
         Event::ToolCallInterrupted { call, .. } => {
             session.open_calls.remove(call);
         }
@@ -476,6 +489,7 @@ fn born(id: SessionId, spec: &SessionSpec, owner: &Actor, at: Timestamp) -> Sess
         content: Arc::default(),
         digests: Arc::new(spec.digests.clone()),
         network_use: Arc::default(),
+        opened_ports: Arc::default(),
         calls: 0,
         refusals: 0,
         network_changes: Changes::default(),

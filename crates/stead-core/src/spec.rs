@@ -122,6 +122,10 @@ pub struct WorkspaceSpec {
     /// The network policy. `None` for a box without a network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<NetworkSpec>,
+    /// Ports of the box that may be opened. `None` for every port, but not for the session's own
+    /// token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ports: Option<Vec<u16>>,
     /// Hash over the providers, policy, plan, repository, limits, tools, tool limits, base image
     /// and network.
     pub fingerprint: String,
@@ -275,6 +279,7 @@ fn specify_workspace(
         on_setup_failure: config.on_setup_failure,
         rewind,
         network,
+        ports: config.ports.as_ref().map(|ports| ports.iter().filter_map(|port| u16::try_from(*port).ok()).collect()),
         fingerprint: String::new(),
         fingerprint_form: FingerprintForm::WithImage,
     };

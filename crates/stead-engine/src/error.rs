@@ -49,6 +49,8 @@ pub enum OpError {
     PauseFailed { reason: String },
     #[error("{running} operations of this session run and {waiting} wait; there may not be more")]
     Busy { running: usize, waiting: usize },
+    #[error("{most} connections to ports of this session are open, and there may not be more")]
+    TooManyPortConnections { most: usize },
     #[error("the idempotency key '{key}' was used for a different request")]
     IdempotencyMismatch { key: String },
     #[error("the session is being changed by others too often; try again")]
@@ -82,6 +84,8 @@ pub enum OpError {
     Operate(#[from] stead_providers::OperateError),
     #[error(transparent)]
     Exec(#[from] stead_providers::ExecError),
+    #[error(transparent)]
+    Port(#[from] stead_providers::PortError),
     #[error("the workspace could not be exported")]
     Export {
         #[source]

@@ -23,5 +23,6 @@ pub use engine::{BoxMemory, Engine, Settings, StartError};
 pub use error::OpError;
 pub use journal::exported;
 pub use journal::history::{Deed, DeedKind};
+pub use open_session::port_connection::PortConnection;
 pub use session_token::SessionTokenClaims;
 pub use tokens::Authenticated;

@@ -7,6 +7,7 @@
 
 mod append;
 mod load;
+pub(crate) mod port_connection;
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,8 +24,10 @@ use stead_core::{
 use stead_providers::Workspace;
 use stead_store::{Admission, IdempotencyClaim};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio_util::sync::CancellationToken;
 
 use self::append::{Attached, Entry, Handle, Retry};
+use self::port_connection::MOST_CONNECTIONS;
 use crate::clock;
 use crate::clock::Times;
 use crate::effects::network::SessionNetwork;
@@ -60,6 +63,10 @@ pub(crate) struct Cell {
     /// Number of calls in progress that have no event yet.
     unrecorded_calls: AtomicUsize,
     journal: JournalSize,
+    /// Limits the open connections to ports of the box.
+    port_places: Arc<Semaphore>,
+    /// Cuts the connections to ports. Replaced whenever the workspace is.
+    port_cut: Mutex<CancellationToken>,
 }
 
 /// Maximum number of concurrent exports of a session. An export runs as slowly as its client reads,
@@ -82,6 +89,8 @@ impl Cell {
             uploads: Arc::default(),
             unrecorded_calls: AtomicUsize::default(),
             journal: JournalSize::default(),
+            port_places: Arc::new(Semaphore::new(MOST_CONNECTIONS)),
+            port_cut: Mutex::default(),
         })
     }
 
@@ -124,6 +133,15 @@ pub(crate) struct Unrecorded {
 impl Drop for Unrecorded {
     fn drop(&mut self) {
         self.cell.unrecorded_calls.fetch_sub(1, Relaxed);
+    }
+}
+
+/// Keeps a session from being idle until it is dropped.
+pub(crate) struct Active(Arc<Cell>);
+
+impl Drop for Active {
+    fn drop(&mut self) {
+        self.0.unrecorded_calls.fetch_sub(1, Relaxed);
     }
 }
 
@@ -237,6 +255,26 @@ impl OpenSession {
             });
         }
         *self.cell.workspace.lock().unwrap_or_else(PoisonError::into_inner) = workspace;
+        self.cut_ports();
+    }
+
+    /// Returns a place among the open connections to ports, `None` if all are taken, and the token
+    /// that cuts the connection. Take both before the workspace, whose removal cuts it.
+    pub(crate) fn port_place(&self) -> (Option<OwnedSemaphorePermit>, CancellationToken) {
+        let cut = self.cell.port_cut.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        (self.cell.port_places.clone().try_acquire_owned().ok(), cut)
+    }
+
+    /// Cuts all connections to ports. A lent socket would keep the box's network namespace alive.
+    fn cut_ports(&self) {
+        let mut cut = self.cell.port_cut.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut *cut).cancel();
+    }
+
+    /// Keeps the session from being idle until the value is dropped.
+    pub(crate) fn stay_active(&self) -> Active {
+        self.cell.unrecorded_calls.fetch_add(1, Relaxed);
+        Active(self.cell.clone())
     }
 
     /// Hides the workspace from operations, for a pause.
@@ -245,6 +283,7 @@ impl OpenSession {
         if workspace.is_some() {
             *self.cell.frozen.lock().unwrap_or_else(PoisonError::into_inner) = workspace;
         }
+        self.cut_ports();
     }
 
     /// Forgets the hidden workspace.

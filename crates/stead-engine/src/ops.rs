@@ -66,6 +66,7 @@ pub use sessions::create_session::{Idempotency, create_session};
 pub use sessions::network::{SessionNetworkView, session_network};
 pub use sessions::pause_session::{pause_session, resume_session};
 pub use sessions::plan_session::{Outlook, SessionPlan, SetupForecast, plan_session};
+pub use sessions::port::{check_port, listening_ports, open_port};
 pub use sessions::session::{SessionList, SessionPage, session, session_counts, sessions, wait_settled};
 pub use sessions::update_session::{NewEnd, update_session};
 pub use sessions::usage::{SessionUsage, Usage, session_usage, usage};

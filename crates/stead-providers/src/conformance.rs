@@ -5,6 +5,7 @@
 
 mod execs;
 mod pauses;
+mod ports;
 mod stamps;
 
 use std::sync::Arc;
@@ -58,6 +59,7 @@ pub async fn check(provider: &dyn Provider, first_bits: u128) -> Result<(), Viol
     suite.snapshots_put_back_what_they_kept().await?;
     suite.stamps_tell_every_change().await?;
     suite.execs_are_as_promised().await?;
+    suite.ports_are_as_promised().await?;
     suite.paused_boxes_keep_their_files().await?;
     suite.adopted_is_as_it_was().await
 }

@@ -13,6 +13,7 @@ mod git;
 mod guest_box;
 mod mux_client;
 mod output_cache;
+mod ports;
 mod reply;
 mod scratch;
 mod shell;

@@ -19,6 +19,7 @@ mod podman;
 pub use contract::error::{OperateError, ProviderError};
 pub use contract::execs::{AtWork, ExecEnd, ExecError, Execs, Followed, Following, InputEnd, KnownExec, OutputStream};
 pub use contract::network::{LentNetwork, LentNetworks, TakenNetwork};
+pub use contract::ports::{ListeningPort, PortError, PortSocket, Ports};
 pub use guest::arguments::{Command as ShellCommand, bash as read_bash};
 pub use host_sources::{AllowedMode, AllowedMount, judge_host_paths};
 pub use memory::{MemoryProvider, RebuildError, rebuild};

@@ -9,6 +9,7 @@ use crate::auth::denials::Denials;
 use crate::auth::page_session::PageSessions;
 use crate::config::ServerConfig;
 use crate::idempotency_keys::KeysInProgress;
+use crate::listener::door::Tickets;
 use crate::metrics::Metrics;
 use crate::quota::{Quotas, Rates};
 use crate::respond::stream_turns::StreamTurns;
@@ -20,6 +21,7 @@ pub(crate) struct App {
     pub(crate) idempotency_keys: KeysInProgress,
     pub(crate) denials: Denials,
     pub(crate) page_sessions: PageSessions,
+    pub(crate) tickets: Tickets,
     pub(crate) metrics: Metrics,
     pub(crate) quotas: Quotas,
     pub(crate) rates: Rates,

@@ -10,6 +10,9 @@ pub struct ServerConfig {
     /// Accepted `Origin` values besides the server's own, as a browser sends them:
     /// `https://name[:port]`.
     pub allowed_origins: Vec<String>,
+    /// Domain whose subdomains are doors for browsers, behind a proxy with TLS. Without it there are
+    /// only doors below `localhost`.
+    pub preview_domain: Option<String>,
     /// Name of each admin token and the BLAKE3 hash of its text.
     pub admin_tokens: Vec<(String, [u8; 32])>,
     /// Maximum time for a request's header, from the start of the connection or from the first byte
@@ -54,6 +57,7 @@ impl Default for ServerConfig {
         Self {
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
+            preview_domain: None,
             admin_tokens: Vec::new(),
             header_timeout: Duration::from_secs(5),
             body_timeout: Duration::from_secs(30),

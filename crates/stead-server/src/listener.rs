@@ -3,3 +3,4 @@
 pub(crate) mod body_drain;
 pub(crate) mod connection;
 pub(crate) mod connections;
+pub(crate) mod door;

@@ -5,9 +5,9 @@ use std::sync::LazyLock;
 
 use serde_json::{Map, Value, json};
 use stead_api::Problem;
-use utoipa::ToSchema;
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
 use utoipa::openapi::{ComponentsBuilder, InfoBuilder, OpenApi, OpenApiBuilder};
+use utoipa::{OpenApi as _, ToSchema};
 
 use crate::auth;
 use crate::problem::MEDIA_TYPE;
@@ -25,7 +25,13 @@ const OPTIONAL_BODIES: &[&str] = &[
     "session_token",
     "rotate_token",
     "pause_session",
+    "open_port",
 ];
+
+/// Routes whose last parameter has a suffix, which the router cannot express.
+#[derive(utoipa::OpenApi)]
+#[openapi(paths(crate::routes::sessions::ports::open, crate::routes::sessions::ports::connect))]
+struct Suffixed;
 
 /// Returns the OpenAPI document. It needs no running server.
 pub fn openapi() -> Value {
@@ -54,6 +60,7 @@ pub(crate) fn head() -> OpenApi {
 
 fn build() -> Value {
     let (_, generated) = router::table().split_for_parts();
+    let generated = generated.nest("/api/v1", Suffixed::openapi());
     let mut document = serde_json::to_value(generated).unwrap_or_default();
     for (name, schema) in schema::all() {
         document["components"]["schemas"][name.as_ref()] = schema;
@@ -184,6 +191,7 @@ fn describe(path: &str, parameter: &mut Value) {
         "id" if path.starts_with("/api/v1/agent-types") => "Id of the agent type.",
         "id" => "Id of the project.",
         "exec" => "Id of the exec.",
+        "port" => "Number of the port in the box.",
         "run" => "Id of the run.",
         "step" => "Number of the step, counted from 1.",
         "snap" => "Id of the snapshot.",

@@ -25,7 +25,7 @@ use stead_core::{Rejection, Resource, Status};
 use stead_engine::OpError;
 use stead_fs::archive::ArchiveError;
 use stead_fs::{ErrorCode, FsError};
-use stead_providers::{ExecError, ImageError, OperateError};
+use stead_providers::{ExecError, ImageError, OperateError, PortError};
 use stead_store::{BlobError, SecretKeyError, StoreError};
 
 use crate::extract::upload;
@@ -98,6 +98,10 @@ impl Problem {
         &self.body.detail
     }
 
+    pub(crate) fn hint_text(&self) -> Option<&str> {
+        self.body.hint.as_deref()
+    }
+
     /// Returns the detail and the hint in one sentence.
     pub(crate) fn sentence(&self) -> String {
         match &self.body.hint {
@@ -166,6 +170,9 @@ impl From<OpError> for Problem {
             OpError::Busy { .. } => Self::new(Code::TooManyRequests, text)
                 .hint("wait for an answer, or end a command that runs")
                 .retry_after(1),
+            OpError::TooManyPortConnections { .. } => {
+                Self::new(Code::TooManyRequests, text).hint("close a connection to a port").retry_after(1)
+            }
             OpError::IdempotencyMismatch { .. } => {
                 Self::new(Code::IdempotencyMismatch, text).hint("use a new key for a new request")
             }
@@ -184,6 +191,7 @@ impl From<OpError> for Problem {
             OpError::Store(error) => error.into(),
             OpError::Operate(error) => error.into(),
             OpError::Exec(error) => error.into(),
+            OpError::Port(error) => error.into(),
             OpError::Image(error) => error.into(),
             OpError::NoImages | OpError::NoSecrets => Self::new(Code::Unavailable, text),
             // The operator reads which file is missing. A member of a project learns no path.
@@ -244,6 +252,7 @@ impl From<Rejection> for Problem {
                 Code::SemanticMismatch
             }
             Rejection::ToolNotEnabled { .. } => Code::ToolNotEnabled,
+            Rejection::PortNotAllowed { .. } => Code::PortNotAllowed,
             Rejection::NoCheckpoint(_) => Code::NoPoint,
             Rejection::NoSnapshot { .. } | Rejection::NoExec { .. } | Rejection::NoEvent { .. } => Code::NotFound,
             Rejection::GlobalDigest => Code::Forbidden,
@@ -287,6 +296,9 @@ impl From<Rejection> for Problem {
                     _ => problem,
                 }
             }
+            Rejection::PortNotAllowed { .. } => Self::new(code, text).hint(
+                "the list `ports` in the agent type's workspace config names the ports; it applies to new sessions",
+            ),
             Rejection::CallInProgress => Self::new(code, text).hint("wait for its end, or pause with mode 'stop'"),
             Rejection::ToolNotEnabled { tool } => {
                 let problem = Self::new(code, text).about(Parameters { tool: Some(tool), ..Parameters::default() });
@@ -409,6 +421,23 @@ impl From<ExecError> for Problem {
             ExecError::NoSignal { .. } => Self::invalid("signal", text),
             ExecError::Refused { .. } => Self::new(Code::Conflict, text),
             ExecError::Lost { .. } => Self::new(Code::Unavailable, text).hint("see the session's events"),
+        }
+    }
+}
+
+impl From<PortError> for Problem {
+    fn from(error: PortError) -> Self {
+        let text = error.to_string();
+        match error {
+            PortError::Unsupported => Self::new(Code::ExecUnsupported, text)
+                .hint("give the agent type a provider that has boxes, such as native"),
+            PortError::NothingListens { .. } => Self::new(Code::NothingListens, text).hint(
+                "start a server in the box that listens on 127.0.0.1 or 0.0.0.0; `stead port ls` lists the ports",
+            ),
+            PortError::NotAccepting { .. } => Self::new(Code::BadGateway, text),
+            PortError::Exhausted { .. } | PortError::Lost { .. } => {
+                Self::new(Code::Unavailable, text).hint("see the session's events").retry_after(1)
+            }
         }
     }
 }

@@ -5,14 +5,14 @@
 
 use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
-use axum::routing::get;
+use axum::routing::{any, get, options};
 use tower_http::catch_panic::CatchPanicLayer;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::app::App;
 use crate::routes::sessions::{
-    self, clones, diff, digests, events, execs, files, lifecycle, network, network_use, prompts, rewind, runs,
+    self, clones, diff, digests, events, execs, files, lifecycle, network, network_use, ports, prompts, rewind, runs,
     snapshots,
 };
 use crate::routes::{
@@ -95,6 +95,13 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(execs::stdin))
         .routes(routes!(execs::signal))
         .routes(routes!(execs::resize))
+        .routes(routes!(ports::list))
+        // The router has no parameters with a suffix, so these two get the segment `8080:open`. The
+        // document lists them as they are written.
+        .routes(routes!(ports::get, ports::post, ports::put, ports::patch, ports::delete))
+        .route("/sessions/{id}/ports/{action}", get(ports::connect).post(ports::open))
+        .route("/sessions/{id}/ports/{port}/{*path}", options(ports::pass))
+        .route("/sessions/{id}/ports/{port}/", any(ports::pass))
         .routes(routes!(diff::show))
         .routes(routes!(diff::export))
         .routes(routes!(snapshots::create, snapshots::list))

@@ -19,8 +19,9 @@ use crate::auth::denials::Denials;
 use crate::auth::page_session::PageSessions;
 use crate::config::ServerConfig;
 use crate::idempotency_keys::KeysInProgress;
-use crate::listener::connection;
+use crate::listener::connection::{self, Services};
 use crate::listener::connections::Connections;
+use crate::listener::door::{self, Tickets};
 use crate::metrics::Metrics;
 use crate::quota::{Quotas, Rates};
 use crate::respond::stream_turns::StreamTurns;
@@ -49,6 +50,7 @@ pub async fn serve(
         idempotency_keys: KeysInProgress::default(),
         denials: Denials::default(),
         page_sessions: PageSessions::default(),
+        tickets: Tickets::default(),
         metrics: Metrics::install(),
         stopping: stopping.clone(),
     };
@@ -71,7 +73,7 @@ pub async fn serve(
 /// Never returns. Accept errors are either connections that the client closed already, or temporary
 /// (no file descriptor left).
 async fn accept(listener: &TcpListener, app: &App, tasks: &mut JoinSet<()>) {
-    let service = router::router(app.clone());
+    let services = Services { api: router::router(app.clone()), door: door::router(app.clone()) };
     let connections = Connections::new(app.config.max_connections);
     let mut fold = tokio::time::interval(FOLD_METRICS_EVERY);
     loop {
@@ -80,8 +82,8 @@ async fn accept(listener: &TcpListener, app: &App, tasks: &mut JoinSet<()>) {
                 // If the table is full, this drops and closes the stream. All other connections
                 // have requests in progress.
                 let Some(place) = connections.enter() else { continue };
-                let (service, app) = (service.clone(), app.clone());
-                tasks.spawn(async move { connection::run(stream, service, &app, place).await });
+                let (services, app) = (services.clone(), app.clone());
+                tasks.spawn(async move { connection::run(stream, services, &app, place).await });
             }
             Some(_) = tasks.join_next() => {}
             _ = fold.tick() => app.metrics.fold(),

@@ -6,6 +6,7 @@ mod id_prefix;
 mod problem;
 mod sse;
 mod transfer;
+mod upgrade;
 
 use std::time::Duration;
 
@@ -17,6 +18,7 @@ use ureq::{Agent, ResponseExt as _};
 
 pub(crate) use exec::{ExecNews, exec_path, follow_exec, stdin_body};
 pub(crate) use follow::{follow, watch};
+pub(crate) use upgrade::{UpgradeError, Upgraded, upgrade};
 
 use crate::config::{Endpoint, is_loopback};
 use crate::failure::Failure;

@@ -18,7 +18,7 @@ use configuration::{
     agent_type, config, image, login, network, plan, platform, pool, project, providers, secret, setup_cache, token,
     whoami,
 };
-use execution::{eval, exec, mcp, run, shell, tool, tools};
+use execution::{eval, exec, forward, mcp, port, run, shell, tool, tools};
 use files::{apply, blob, cp, diff, export, restore, rewind, snapshot};
 use program::{completions, man, openapi, version, welcome};
 use server::{audit, doctor, gc, open, serve, status, stop, up, usage, verify};
@@ -52,6 +52,11 @@ pub(crate) enum Command {
     Exec(exec::Exec),
     /// Open a shell in a session's box
     Shell(shell::Shell),
+    /// List the ports of a session's box, or open one in a browser
+    #[command(subcommand)]
+    Port(port::PortCommand),
+    /// Make a port of a session's box reachable on this machine
+    Forward(forward::Forward),
     /// Copy files into or out of a session's workspace
     Cp(cp::Cp),
     /// Show a session's changes as a patch
@@ -179,6 +184,8 @@ fn dispatch(command: Command, context: &Context) -> Result<(), Failure> {
         Command::Tool(command) => command.run(context),
         Command::Tools(command) => command.run(context),
         Command::Eval(command) => command.run(context),
+        Command::Port(command) => command.run(context),
+        Command::Forward(command) => command.run(context),
         Command::Cp(command) => command.run(context),
         Command::Diff(command) => command.run(context),
         Command::Apply(command) => command.run(context),

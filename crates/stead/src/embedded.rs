@@ -328,6 +328,7 @@ fn server_config(settings: ServerSettings, token: &Secret) -> ServerConfig {
     let config = ServerConfig {
         allowed_hosts: settings.allowed_hosts,
         allowed_origins: settings.allowed_origins,
+        preview_domain: settings.preview_domain,
         admin_tokens: settings.tokens,
         drain_timeout: DRAIN,
         max_upload_bytes: settings.max_upload.bytes(),

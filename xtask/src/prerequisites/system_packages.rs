@@ -33,6 +33,9 @@ const NEEDS: &[Need] = &[
     Need { what: "crun", package: "crun", present: || succeeds("crun", &["--version"]) },
     Need { what: "openssl", package: "openssl", present: || succeeds("openssl", &["version"]) },
     Need { what: "gVisor", package: "runsc", present: || succeeds("runsc", &["--version"]) },
+    Need { what: "Chromium", package: "chromium", present: || succeeds("chromium", &["--version"]) },
+    Need { what: "chromedriver", package: "chromium-driver", present: || succeeds("chromedriver", &["--version"]) },
+    Need { what: "Flask", package: "python3-flask", present: || succeeds("/usr/bin/python3", &["-c", "import flask"]) },
     Need { what: "busybox", package: "busybox-static", present: || succeeds("busybox", &["true"]) },
     Need { what: "a Java runtime", package: "default-jre-headless", present: || succeeds("java", &["-version"]) },
 ];

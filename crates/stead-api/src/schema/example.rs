@@ -58,6 +58,7 @@ pub fn example(schema: &str) -> Option<Value> {
         "NetworkNarrowing" => json!({"deny": ["files.example"]}),
         "NetworkGrantRequest" => json!({"allow": ["api.example"], "ttl_seconds": 3600}),
         "PauseRequest" => json!({"mode": "stop"}),
+        "OpenPortRequest" => json!({"path": "/"}),
         "RewindRequest" => json!({"to": 12}),
         "DigestRequest" => {
             json!({"summary": "A web service in Python.", "body": "# App\n\nStart with `src/main.py`.\n"})

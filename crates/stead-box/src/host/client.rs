@@ -14,6 +14,7 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 
 use super::lent::{self, LendingReader};
+use super::port::DescriptorReader;
 use crate::build::NetworkSockets;
 use crate::error::{At, BoxError};
 use crate::protocol::{
@@ -111,6 +112,20 @@ impl Connection {
     fn ask(&mut self, ask: Ask, body: &[u8], patience: Option<Duration>) -> Result<(Answer, Vec<u8>), BoxError> {
         self.send(ask, body)?;
         self.receive(patience)
+    }
+
+    /// Asks for something that comes as descriptors. Any other number of them is the caller's error.
+    pub(super) fn ask_for_descriptors(
+        &mut self,
+        ask: Ask,
+        patience: Duration,
+    ) -> Result<(Answer, Vec<OwnedFd>), BoxError> {
+        self.send(ask, &[])?;
+        self.stream.set_read_timeout(Some(patience)).map_err(BoxError::Lost)?;
+        let mut reader = DescriptorReader::new(&self.stream);
+        let received = receive(&mut reader);
+        let descriptors = reader.descriptors;
+        Ok((self.reply(received)?.0, descriptors))
     }
 
     fn expect_done(&mut self, ask: Ask) -> Result<(), BoxError> {

@@ -198,6 +198,26 @@ impl Connection {
         }
     }
 
+    /// Answers with a descriptor. It belongs to the first byte of the frame, so nothing else may be
+    /// unsent. Closes the connection if that is not possible.
+    pub(super) fn answer_with(&mut self, request: u64, answer: Answer, descriptor: &OwnedFd) {
+        self.write();
+        let sent = encode(&Reply { id: request, answer }, &[]).ok().filter(|_| self.backlog() == 0).and_then(|frame| {
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+            let mut control = SendAncillaryBuffer::new(&mut space);
+            let descriptors = [descriptor.as_fd()];
+            let room = control.push(SendAncillaryMessage::ScmRights(&descriptors));
+            let sent = sendmsg(&self.stream, &[IoSlice::new(&frame)], &mut control, SendFlags::NOSIGNAL).ok()?;
+            (room && sent == frame.len()).then_some(())
+        });
+        self.closed |= sent.is_none();
+    }
+
+    /// Returns the stream, for bytes without frames. `None` if any frame is in transit.
+    pub(super) fn into_stream(self) -> Option<UnixStream> {
+        (self.decoder.is_empty() && self.backlog() == 0 && !self.closed).then_some(self.stream)
+    }
+
     /// Sends an encoded frame.
     pub(super) fn send(&mut self, frame: &[u8]) {
         self.unsent.extend_from_slice(frame);

@@ -7,12 +7,13 @@ use std::time::Instant;
 use rustix::process::Signal;
 use stead_fs::DiskFs;
 
-use super::UpperOn;
 use super::connection::{Connection, Following, Waiting};
 use super::exec::{Exec, Why};
 use super::job::{Queued, Work, failed};
+use super::ports::{Settled, listening};
 use super::serve::Init;
 use super::spawn::{SideChannel, resize};
+use super::{Door, UpperOn};
 use crate::protocol::{AfterRun, Answer, Ask, ExecOrder, GuestErrorKind, Request, VERSION};
 use crate::spec::{HOME, WORKSPACE};
 
@@ -115,6 +116,14 @@ impl Init {
                 self.queue(index, id, Work::Files { ask, file })
             }
             Ask::Sockets => return self.lend_sockets(index, id),
+            Ask::Connect { port } => {
+                let number = self.connections[index].number;
+                if let Some(settled) = self.ports.connect(number, id, port) {
+                    self.connected(settled);
+                }
+                None
+            }
+            Ask::Ports => Some(Answer::Ports { ports: listening::ports() }),
             ask @ (Ask::Rest | Ask::Alone) => self.rest(index, id, &ask),
             Ask::Shutdown => {
                 self.shutdown = true;
@@ -173,7 +182,35 @@ impl Init {
         let number = self.connections[asking].number;
         let alone = self.connections.iter().all(|connection| connection.number == number || connection.is_quiet());
         let quiet = self.execs.is_empty() && self.lingering.is_empty() && self.queue.is_empty() && self.jobs.is_empty();
-        alone && quiet && self.shells.is_empty() && other_processes() == 0
+        alone && quiet && self.ports.is_empty() && self.shells.is_empty() && other_processes() == 0
+    }
+
+    /// Answers a request for a connection to a port.
+    pub(super) fn connected(&mut self, settled: Settled) {
+        let Settled { connection, request, result } = settled;
+        let Some(index) = self.connections.iter().position(|other| other.number == connection) else { return };
+        match (result, &self.handles.door) {
+            (Err(error), _) => self.connections[index].answer(request, Answer::Failed(error), &[]),
+            (Ok(socket), Door::Listener(_)) => {
+                self.connections[index].answer_with(request, Answer::Connected, &socket);
+            }
+            (Ok(socket), Door::Dialled(_)) => {
+                self.connections[index].answer(request, Answer::Relayed, &[]);
+                // The loop that reads this connection goes on with its index, so the connection is
+                // replaced at the end of the tick.
+                self.relayed.push((connection, socket));
+            }
+        }
+    }
+
+    /// Turns connections into relays.
+    pub(super) fn start_relays(&mut self) {
+        for (number, socket) in std::mem::take(&mut self.relayed) {
+            let Some(index) = self.connections.iter().position(|other| other.number == number) else { continue };
+            if let Some(stream) = self.connections.remove(index).into_stream() {
+                self.ports.relay(number, stream, socket);
+            }
+        }
     }
 
     fn known(&mut self, exec: &str, then: impl FnOnce(&mut Self) -> Option<Answer>) -> Option<Answer> {

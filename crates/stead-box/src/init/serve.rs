@@ -12,6 +12,7 @@ use super::connection::Connection;
 use super::exec::{Exec, ExitStatus};
 use super::group_events;
 use super::job::{Job, Queued, failed};
+use super::ports::{Polled, Ports};
 use super::process_tree::{ProcessTree, strays};
 use super::shells::Shells;
 use super::socket_watch::SocketWatch;
@@ -38,6 +39,9 @@ pub(super) struct Init {
     pub(super) unstarted: Vec<ProcessTree>,
     pub(super) queue: VecDeque<Queued>,
     pub(super) jobs: Vec<Job>,
+    pub(super) ports: Ports,
+    /// Connections that become relays of a port at the end of the tick.
+    pub(super) relayed: Vec<(u64, OwnedFd)>,
     sockets: SocketWatch,
     /// The kernel's count of refused processes at the last check for leftover processes.
     pub(super) refusals_seen: u64,
@@ -61,6 +65,7 @@ enum Source {
     /// The side channel of a shell or the report of its supervisor, which every tick reads.
     ShellReport,
     Job(u64, u64),
+    Port(Polled),
 }
 
 /// Serves until the box is shut down. When process 1 exits, the kernel kills all other processes of
@@ -82,6 +87,8 @@ pub(crate) fn serve(handles: Handles) {
         unstarted: Vec::new(),
         queue: VecDeque::new(),
         jobs: Vec::new(),
+        ports: Ports::default(),
+        relayed: Vec::new(),
         sockets: SocketWatch::new(),
         refusals_seen: 0,
         next_number: 0,
@@ -158,6 +165,10 @@ impl Init {
             sources.push(Source::Job(job.connection, job.request));
             fds.push(PollFd::new(&job.pipe, PollFlags::IN));
         }
+        for (polled, fd) in self.ports.polled() {
+            sources.push(Source::Port(polled));
+            fds.push(fd);
+        }
         let timeout = self.next_deadline().map(|deadline| {
             let left = deadline.saturating_duration_since(Instant::now()) + Duration::from_micros(200);
             Timespec { tv_sec: left.as_secs().cast_signed(), tv_nsec: left.subsec_nanos().into() }
@@ -178,7 +189,13 @@ impl Init {
         };
         let sockets = self.may_have_processes().then(|| self.sockets.due());
         let jobs = self.jobs.iter().map(|job| job.deadline);
-        execs.chain(jobs).chain(dial).chain(sockets).chain(self.shells.next_tick()).min()
+        execs
+            .chain(jobs)
+            .chain(dial)
+            .chain(self.ports.next_deadline())
+            .chain(sockets)
+            .chain(self.shells.next_tick())
+            .min()
     }
 
     fn handle(&mut self, source: &Source, flags: PollFlags) {
@@ -223,6 +240,7 @@ impl Init {
                 }
             }
             Source::Job(connection, request) => self.read_job(*connection, *request),
+            Source::Port(polled) => self.ports.copy(*polled, flags),
         }
     }
 
@@ -325,6 +343,10 @@ impl Init {
         }
         self.jobs.retain(|job| now < job.deadline);
         self.start_jobs();
+        for settled in self.ports.settle(now) {
+            self.connected(settled);
+        }
+        self.start_relays();
         self.notify_waiting();
         self.keep_within_budget();
         self.connections.retain(|connection| !connection.is_closed());

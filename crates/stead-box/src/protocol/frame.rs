@@ -128,6 +128,11 @@ impl Decoder {
         Self { buffer: Vec::new(), sizes: REQUEST }
     }
 
+    /// Returns true if no byte is left that [`Decoder::take`] has not returned.
+    pub fn is_empty(&self) -> bool {
+        self.buffer.is_empty()
+    }
+
     pub fn push(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
     }

@@ -37,6 +37,8 @@ pub enum GuestErrorKind {
     /// The process of the tool ended without a response.
     ToolEnded,
     TimedOut,
+    /// No program in the box listens on the port.
+    NothingListens,
     NoWorkspace,
     /// The box has no trees to compare with.
     NoBase,
@@ -99,6 +101,7 @@ impl GuestErrorKind {
             Self::UnknownTool => "unknown_tool",
             Self::ToolEnded => "tool_ended",
             Self::TimedOut => "timed_out",
+            Self::NothingListens => "nothing_listens",
             Self::NoWorkspace => "no_workspace",
             Self::NoBase => "no_base",
             Self::NotFound => "not_found",

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::guest_error::GuestError;
+use super::port::ListeningPort;
 use super::shell::{Left, ShellOrder, ShellResult, ShellState};
 use crate::error::BoxError;
 
@@ -100,6 +101,13 @@ pub enum Ask {
     /// descriptor for each. A box without a network responds with
     /// [`GuestErrorKind::NotFound`](super::GuestErrorKind::NotFound).
     Sockets,
+    /// Connects to a port on the box's loopback. Responds with `connected` or `relayed`, and is the
+    /// last request of its connection.
+    Connect {
+        port: u16,
+    },
+    /// Lists the ports that programs in the box listen on. Responds with `ports`.
+    Ports,
     /// Ends the box. There is no response.
     Shutdown,
     /// Ends the box if it is idle: no running or remembered command, no other process, no request
@@ -411,6 +419,13 @@ pub enum Answer {
     Patch,
     /// The body is the piece.
     Piece,
+    /// The connected socket comes with this response as a descriptor.
+    Connected,
+    /// Descriptors cannot be passed. From now on the connection carries the bytes of the port.
+    Relayed,
+    Ports {
+        ports: Vec<ListeningPort>,
+    },
     Stamp {
         stamp: Option<String>,
     },

@@ -16,6 +16,8 @@ words!(
         ContentApplied = "content_applied",
         CredentialUsed = "credential_used",
         BranchPushed = "branch_pushed",
+        /// An actor connected to a port of a box for the first time.
+        PortOpened = "port_opened",
         SessionClose = "session_close",
         SessionFailed = "session_failed",
         AdminChange = "admin_change",

@@ -75,6 +75,7 @@ pub(crate) fn entries(session: SessionId, event: &Event, at: Timestamp) -> Vec<A
             vec![entry(AuditKind::CredentialUsed, &Actor::System, body)]
         }
         Event::BranchPushed(pushed) => vec![entry(AuditKind::BranchPushed, &Actor::System, json!(pushed))],
+        Event::PortOpened { port, actor } => vec![entry(AuditKind::PortOpened, actor, json!({"port": port}))],
         Event::DigestRefused { section_key, code, message, actor } => {
             vec![entry(AuditKind::Refusal, actor, json!({"digest": section_key, "code": code, "message": message}))]
         }

@@ -67,7 +67,7 @@ pub(crate) fn grows(command: &Command) -> bool {
         Command::OperateFiles { operation, .. } => {
             !matches!(operation, FileOperation::Delete { .. } | FileOperation::Restore { .. })
         }
-        Command::Exec { .. } => true,
+        Command::Exec { .. } | Command::OpenPort { .. } => true,
         _ => false,
     }
 }

@@ -7,6 +7,7 @@ pub(super) mod create_session;
 pub(super) mod network;
 pub(super) mod pause_session;
 pub(super) mod plan_session;
+pub(super) mod port;
 pub(super) mod session;
 pub(super) mod update_session;
 pub(super) mod usage;

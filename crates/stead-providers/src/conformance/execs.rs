@@ -14,7 +14,7 @@ use crate::contract::workspace::Workspace;
 
 const KEPT: u64 = 4096;
 
-fn order(command: &str, stdin: Stdin, pty: Option<TerminalSize>) -> ExecOrder {
+pub(super) fn order(command: &str, stdin: Stdin, pty: Option<TerminalSize>) -> ExecOrder {
     let argv = ["/bin/sh", "-c", command].map(str::to_owned).into();
     let spec = ExecSpec {
         command: Some(command.to_owned()),

@@ -26,6 +26,7 @@ use stead_fs::{Content, ContentHash, FsError, Listing, Stat, Stop};
 use crate::contract::error::{OperateError, ProviderError};
 use crate::contract::execs::Execs;
 use crate::contract::network::LentNetworks;
+use crate::contract::ports::Ports;
 use crate::contract::setup_cache::SetupResults;
 use crate::overlay::layer_store::{Layer, LayerKey, LayerSlot};
 
@@ -377,4 +378,7 @@ pub trait Workspace: Send + Sync {
 
     /// The workspace's execs; `None` without a box.
     fn execs(&self) -> Option<&dyn Execs>;
+
+    /// The ports of the box; `None` without a box.
+    fn ports(&self) -> Option<&dyn Ports>;
 }

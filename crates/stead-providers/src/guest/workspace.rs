@@ -28,12 +28,14 @@ use stead_fs::{Content, ContentHash, Entry, FsError, Limits, Listing, Stop, Work
 use super::execs::GuestExecs;
 use super::guest_box::{GuestBox, MountOrder, SetupLayers, mounts_fill};
 use super::mux_client::{Alone, CHECKPOINT_WAITS, MuxClient, SNAPSHOT_WAITS};
+use super::ports::GuestPorts;
 use super::reply::{broken, failed, fs_error, operate_error};
 use super::shell::Shells;
 use super::{arguments, command, evaluate, git, off_thread};
 use crate::contract::error::{OperateError, ProviderError};
 use crate::contract::execs::Execs;
 use crate::contract::network::LentNetworks;
+use crate::contract::ports::Ports;
 use crate::contract::setup_cache::{KeepSetupOrder, SetupKept, SetupPosition, SetupResults};
 use crate::contract::workspace::{
     ActionOrder, BoxGit, Done, FileOrder, GitOrder, GitRan, OpenFile, Performed, Placement, PointOrder, ToolDone,
@@ -54,6 +56,7 @@ pub(crate) struct GuestWorkspace {
     inner: Arc<Inner>,
     client: Arc<MuxClient>,
     execs: GuestExecs,
+    ports: GuestPorts,
     shells: Shells,
 }
 
@@ -66,7 +69,8 @@ impl GuestWorkspace {
         let guest_box: Arc<dyn GuestBox> = Arc::new(guest_box);
         let client = Arc::new(MuxClient::new(guest_box.clone()));
         let execs = GuestExecs::new(guest_box.clone(), client.clone());
-        Self { inner: Arc::new(Inner { guest_box }), client, execs, shells: Shells::default() }
+        let ports = GuestPorts::new(guest_box.clone(), client.clone());
+        Self { inner: Arc::new(Inner { guest_box }), client, execs, ports, shells: Shells::default() }
     }
 
     async fn with<T: Send + 'static>(&self, work: impl FnOnce(&Inner) -> T + Send + 'static) -> Option<T> {
@@ -512,6 +516,10 @@ impl Workspace for GuestWorkspace {
 
     fn execs(&self) -> Option<&dyn Execs> {
         Some(&self.execs)
+    }
+
+    fn ports(&self) -> Option<&dyn Ports> {
+        Some(&self.ports)
     }
 
     async fn cancel(&self, call: CallId) {

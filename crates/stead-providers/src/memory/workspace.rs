@@ -29,6 +29,7 @@ use super::tree::{Kept, Tree};
 use super::{compare, fill, operate};
 use crate::contract::error::{OperateError, ProviderError};
 use crate::contract::execs::Execs;
+use crate::contract::ports::Ports;
 use crate::contract::setup_cache::SetupResults;
 use crate::contract::workspace::{
     ActionOrder, BoxGit, Done, FileOrder, Keep, OpenFile, Performed, PointOrder, Staged, ToolDone, ToolOrder, Workspace,
@@ -387,6 +388,10 @@ impl Workspace for MemoryWorkspace {
     async fn end_shell(&self, _session: SessionId) {}
 
     fn execs(&self) -> Option<&dyn Execs> {
+        None
+    }
+
+    fn ports(&self) -> Option<&dyn Ports> {
         None
     }
 }

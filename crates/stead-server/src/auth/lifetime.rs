@@ -44,6 +44,11 @@ impl Lifetime {
         tokio::select! { () = revoked => {}, () = expired => {} }
     }
 
+    /// Returns true if the token was revoked or has expired.
+    pub(crate) fn has_ended(&self, engine: &stead_engine::Engine) -> bool {
+        self.revoked.as_ref().is_some_and(CancellationToken::is_cancelled) || !self.is_valid(engine)
+    }
+
     fn is_valid(&self, engine: &stead_engine::Engine) -> bool {
         self.until.is_none_or(|until| until > engine.now())
             && self.secret_hash.as_ref().is_none_or(|hash| engine.is_valid_secret(hash))

@@ -165,15 +165,39 @@ pub(crate) static ROUTES: &[Row] = &[
     agent(POST, "/api/v1/sessions/{id}/execs/{exec}/stdin", P::SessionsUse),
     agent(POST, "/api/v1/sessions/{id}/execs/{exec}/signal", P::SessionsUse),
     agent(POST, "/api/v1/sessions/{id}/execs/{exec}/resize", P::SessionsUse),
+    agent(GET, "/api/v1/sessions/{id}/ports", P::SessionsRead),
+    agent(POST, "/api/v1/sessions/{id}/ports/{port}:open", P::SessionsUse),
+    agent(GET, "/api/v1/sessions/{id}/ports/{port}:connect", P::SessionsUse),
+    agent(GET, "/api/v1/sessions/{id}/ports/{port}/{*path}", P::SessionsUse),
+    agent(POST, "/api/v1/sessions/{id}/ports/{port}/{*path}", P::SessionsUse),
+    agent(PUT, "/api/v1/sessions/{id}/ports/{port}/{*path}", P::SessionsUse),
+    agent(PATCH, "/api/v1/sessions/{id}/ports/{port}/{*path}", P::SessionsUse),
+    agent(DELETE, "/api/v1/sessions/{id}/ports/{port}/{*path}", P::SessionsUse),
     mcp(GET, "/mcp"),
     mcp(POST, "/mcp"),
     mcp(DELETE, "/mcp"),
     mcp(GET, "/mcp/line"),
 ];
 
+const PORT_PATH: &str = "/api/v1/sessions/{id}/ports/{port}/{*path}";
+/// The same without a path.
+const PORT_ROOT: &str = "/api/v1/sessions/{id}/ports/{port}/";
+/// The router has no parameters with a suffix, so two routes have this path.
+const PORT_ACTION: &str = "/api/v1/sessions/{id}/ports/{action}";
+
+fn is_forwarded_options(method: &Method, path: &str) -> bool {
+    *method == Method::OPTIONS && matches!(path, PORT_PATH | PORT_ROOT)
+}
+
 /// Returns the row of a route. `HEAD` needs the same as `GET`.
 pub(crate) fn find(method: &Method, path: &str) -> Option<&'static Row> {
-    let method = if *method == Method::HEAD { Method::GET } else { method.clone() };
+    let method = if *method == Method::HEAD || is_forwarded_options(method, path) { GET } else { method.clone() };
+    let path = match path {
+        PORT_ROOT => PORT_PATH,
+        PORT_ACTION if method == POST => "/api/v1/sessions/{id}/ports/{port}:open",
+        PORT_ACTION => "/api/v1/sessions/{id}/ports/{port}:connect",
+        path => path,
+    };
     ROUTES.iter().find(|row| row.method == method && row.path == path)
 }
 

@@ -8,11 +8,12 @@ use http::request::Parts;
 use stead_core::ContentHash;
 use stead_core::content::ContentPath;
 use stead_core::image::{ImageName, InvalidImageName};
+use stead_core::session::door_host::parse_port;
 use stead_core::tool::ToolName;
 use stead_core::{ExecId, Name, Resource, RunId, SessionId, SnapshotId, TokenId};
 use stead_fs::{PathRules, WorkspacePath};
 
-use crate::problem::Problem;
+use crate::problem::{Code, Problem};
 use crate::tools;
 
 async fn segment(parts: &mut Parts, wanted: &str) -> Result<String, Problem> {
@@ -184,6 +185,57 @@ impl<S: Sync> FromRequestParts<S> for SetupResultPath {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
         segment(parts, "id").await.map(Self)
+    }
+}
+
+/// `{port}` of a path with more segments.
+pub(crate) struct PortPath(pub(crate) u16);
+
+impl<S: Sync> FromRequestParts<S> for PortPath {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        let text = segment(parts, "port").await?;
+        parse_port(&text).map(Self).ok_or_else(no_port)
+    }
+}
+
+fn no_port() -> Problem {
+    Problem::invalid("port", "is a number from 1 to 65535")
+}
+
+/// Reads a last segment such as `8080:open`. The router has no parameters with a suffix.
+async fn port_action(parts: &mut Parts, action: &str) -> Result<u16, Problem> {
+    let text = segment(parts, "action").await?;
+    match text.split_once(':') {
+        Some((port, named)) if named == action => parse_port(port).ok_or_else(no_port),
+        _ => {
+            let asked: String = text.chars().take(80).collect();
+            Err(Problem::new(Code::NotFound, format!("there is no route for {} '{asked}' of ports", parts.method))
+                .hint("GET /openapi.json lists every route"))
+        }
+    }
+}
+
+/// `{port}:open`.
+pub(crate) struct PortToOpen(pub(crate) u16);
+
+impl<S: Sync> FromRequestParts<S> for PortToOpen {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        port_action(parts, "open").await.map(Self)
+    }
+}
+
+/// `{port}:connect`.
+pub(crate) struct PortToConnect(pub(crate) u16);
+
+impl<S: Sync> FromRequestParts<S> for PortToConnect {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        port_action(parts, "connect").await.map(Self)
     }
 }
 

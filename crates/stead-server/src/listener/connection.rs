@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::Body;
+use axum::response::IntoResponse as _;
 use http::header::CONNECTION;
 use http::{HeaderValue, Request, Response};
 use http_body_util::BodyExt as _;
@@ -30,21 +31,33 @@ use crate::config::ServerConfig;
 use crate::host::LocalAddress;
 use crate::listener::body_drain::Tracked;
 use crate::listener::connections::{Registration, Standing};
+use crate::listener::door;
 use crate::metrics::Open;
+use crate::problem::Problem;
 
 /// Silence after which an idle connection is closed during shutdown.
 const PARTING: Duration = Duration::from_millis(250);
 
+/// The API, and the doors for browsers. The host of a request chooses between them.
+#[derive(Clone)]
+pub(crate) struct Services {
+    pub(crate) api: Router,
+    pub(crate) door: Router,
+}
+
 /// Serves one connection until it ends, exceeds a timeout, or is evicted.
-pub(crate) async fn run(stream: TcpStream, router: Router, app: &App, registration: Registration) {
+pub(crate) async fn run(stream: TcpStream, services: Services, app: &App, registration: Registration) {
     let _open = Open::new("stead_connections");
     let Ok(local) = stream.local_addr() else { return };
     // Send small responses and events without delay.
     let _ = stream.set_nodelay(true);
     let (clocks, standing) = (registration.clocks.clone(), registration.standing);
     let service = {
-        let clocks = clocks.clone();
-        service_fn(move |request| answer(request, router.clone(), local, (clocks.clone(), standing)))
+        let (clocks, config) = (clocks.clone(), app.config.clone());
+        service_fn(move |request| {
+            let (service, request) = chosen(&services, &config, local.port(), request);
+            answer(request, service, local, (clocks.clone(), standing))
+        })
     };
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -105,9 +118,27 @@ fn overdue(clocks: &Clocks, config: &ServerConfig) -> bool {
     }
 }
 
+/// Chooses the service by the host that the request names.
+fn chosen(
+    services: &Services,
+    config: &ServerConfig,
+    listening: u16,
+    mut request: Request<Incoming>,
+) -> (Result<Router, Problem>, Request<Incoming>) {
+    let service = match door::named(config, listening, &request) {
+        Ok(None) => Ok(services.api.clone()),
+        Ok(Some(door)) => {
+            request.extensions_mut().insert(door);
+            Ok(services.door.clone())
+        }
+        Err(problem) => Err(problem),
+    };
+    (service, request)
+}
+
 async fn answer(
     mut request: Request<Incoming>,
-    router: Router,
+    service: Result<Router, Problem>,
     local: std::net::SocketAddr,
     (clocks, standing): (Arc<Clocks>, Standing),
 ) -> Result<Response<Body>, std::convert::Infallible> {
@@ -117,7 +148,10 @@ async fn answer(
     request.extensions_mut().insert(standing);
     let (parts, body) = request.into_parts();
     let (body, unread) = Tracked::new(body);
-    let mut response = router.oneshot(Request::from_parts(parts, Body::new(body))).await?;
+    let mut response = match service {
+        Ok(router) => router.oneshot(Request::from_parts(parts, Body::new(body))).await?,
+        Err(problem) => problem.into_response(),
+    };
     if unread.load(Relaxed) || standing == Standing::OpenRoutesOnly {
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }

@@ -9,6 +9,7 @@ pub(crate) mod files;
 pub(crate) mod lifecycle;
 pub(crate) mod network;
 pub(crate) mod network_use;
+pub(crate) mod ports;
 pub(crate) mod prompts;
 pub(crate) mod rewind;
 pub(crate) mod runs;

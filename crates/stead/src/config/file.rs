@@ -39,6 +39,7 @@ pub(super) struct File {
     pub(super) allowed_hosts: Vec<String>,
     #[serde(default)]
     pub(super) allowed_origins: Vec<String>,
+    pub(super) preview_domain: Option<String>,
     #[serde(default)]
     pub(super) limits: LimitTable,
     #[serde(default)]

@@ -48,6 +48,8 @@ pub(crate) struct ServerSettings {
     pub(crate) limits: Limits,
     pub(crate) allowed_hosts: Vec<String>,
     pub(crate) allowed_origins: Vec<String>,
+    /// Domain whose subdomains are doors for browsers.
+    pub(crate) preview_domain: Option<String>,
     /// Name and BLAKE3 hash of each configured admin token.
     pub(crate) tokens: Vec<(String, [u8; 32])>,
 }
@@ -76,8 +78,36 @@ impl Config {
             blob_grace: Duration::from_secs(parse(self.blob_grace_seconds.as_ref(), DEFAULT_BLOB_GRACE)?),
             allowed_hosts: self.allowed_hosts.clone(),
             allowed_origins: self.allowed_origins.clone(),
+            preview_domain: self.preview_domain()?,
             tokens,
         })
+    }
+
+    /// Returns the domain of the doors for browsers. It must be apart from the names of the API, so
+    /// that a page from a box cannot set cookies for them.
+    fn preview_domain(&self) -> Result<Option<String>, Failure> {
+        let Some(Setting { value, source }) = &self.preview_domain else { return Ok(None) };
+        let domain = value.to_ascii_lowercase();
+        let unusable = |reason: String| {
+            Failure::new(format!("{source} cannot be used: {reason}"))
+                .hint("use a domain of its own, such as preview.example, whose subdomains lead to this server")
+        };
+        let label = |label: &str| {
+            let letters = label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+            (1..=63).contains(&label.len()) && letters && !label.starts_with('-') && !label.ends_with('-')
+        };
+        // A door's label in front of it must fit into a host name.
+        if domain.len() > 200 || !domain.contains('.') || !domain.split('.').all(label) {
+            return Err(unusable(format!("{value:?} is not a domain name")));
+        }
+        for host in &self.allowed_hosts {
+            let name = host.split(':').next().unwrap_or_default().to_ascii_lowercase();
+            let below = |inner: &str, outer: &str| inner == outer || inner.ends_with(&format!(".{outer}"));
+            if below(&name, &domain) || below(&domain, &name) {
+                return Err(unusable(format!("{domain} and the allowed host {name} are below each other")));
+            }
+        }
+        Ok(Some(domain))
     }
 
     fn default_limits(&self) -> Result<ResourceLimits, Failure> {
@@ -190,6 +220,7 @@ pub(super) fn keys(config: &Config) -> impl Iterator<Item = (&'static str, Optio
         ("workspace_default_pids", &config.default_pids, DEFAULT_PIDS),
         ("workspace_max_concurrent", &config.max_concurrent, DEFAULT_MAX_CONCURRENT),
         ("memory_overcommit", &config.memory_overcommit, "0"),
+        ("preview_domain", &config.preview_domain, "–"),
         ("max_upload", &config.max_upload, DEFAULT_MAX_UPLOAD),
         ("blob_grace_seconds", &config.blob_grace_seconds, DEFAULT_BLOB_GRACE),
         ("secret_key_file", &config.secret_key_file, "secret.key in the home"),

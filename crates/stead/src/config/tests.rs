@@ -141,3 +141,22 @@ fn the_home_follows_xdg() {
     assert_eq!(home(&[("XDG_DATA_HOME", "relative"), ("HOME", "/me")]).unwrap(), "/me/.local/share/stead");
     assert!(home(&[]).is_err());
 }
+
+#[test]
+fn a_preview_domain_is_apart_from_the_names_of_the_api() {
+    let domain = |file: &str| setup(file).load().unwrap().server().unwrap().preview_domain;
+    assert_eq!(domain(""), None);
+    let file = "preview_domain = 'Preview.Example'\nallowed_hosts = ['stead.example:8443', 'preview.example.org']";
+    assert_eq!(domain(file).as_deref(), Some("preview.example"));
+    for wrong in ["localhost", "a..b", "-a.b", "a_b.c", "preview.example:443", ".example"] {
+        let refused = setup(&format!("preview_domain = '{wrong}'")).refusal();
+        assert_eq!(
+            refused,
+            format!("preview_domain in HOME/stead.toml cannot be used: {wrong:?} is not a domain name")
+        );
+    }
+    for host in ["preview.example", "api.preview.example", "example"] {
+        let refused = setup(&format!("preview_domain = 'preview.example'\nallowed_hosts = ['{host}']")).refusal();
+        assert!(refused.ends_with("are below each other"), "{refused}");
+    }
+}

@@ -108,6 +108,7 @@ fn known(event: Known) -> Option<String> {
         Known::ExecFinished { exit, .. } => format!("exit code {}", exit.exit_code),
         Known::SessionFailed { failure: Reason { message, .. } }
         | Known::ExecFailed { failure: Reason { message, .. }, .. } => message,
+        Known::PortOpened { port, actor } => format!("port {port}, by {}", name(&actor)),
         Known::WorkspaceShared { with } => format!("with {with}"),
         Known::DigestSet { section_key, actor, .. } | Known::DigestCleared { section_key, actor } => {
             format!("{section_key}, by {}", name(&actor))

@@ -13,6 +13,7 @@ use stead_core::secret::SecretRequest;
 use super::check;
 use crate::digest::{DigestRequest, GenerateRequest};
 use crate::exec::{ExecRequest, ResizeRequest, SignalRequest, StdinRequest};
+use crate::port::OpenPortRequest;
 use crate::run::{CallRequest, EndRequest};
 use crate::schema::{all, example};
 use crate::session::rewind::RewindRequest;
@@ -47,6 +48,7 @@ fn every_example_is_accepted() {
     example_fits::<CloneRequest>("CloneRequest");
     example_fits::<RewindRequest>("RewindRequest");
     example_fits::<PauseRequest>("PauseRequest");
+    example_fits::<OpenPortRequest>("OpenPortRequest");
     example_fits::<SessionUpdateRequest>("SessionUpdateRequest");
 }
 
@@ -76,6 +78,7 @@ fn defaults_are_the_parsers() {
     same::<StdinRequest>("StdinRequest", json!({}));
     same::<CloneRequest>("CloneRequest", json!({"isolation": "full"}));
     same::<PauseRequest>("PauseRequest", json!({}));
+    same::<OpenPortRequest>("OpenPortRequest", json!({}));
 }
 
 /// A rule between fields is reported together with invalid fields, but not because of them.

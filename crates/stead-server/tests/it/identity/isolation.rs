@@ -50,6 +50,7 @@ impl Names {
             ("{step}", "1"),
             ("{v}", "1"),
             ("{path}", "prompts/a/system.md"),
+            ("{port}", "8080"),
             ("{tool}", "ls"),
             ("{schema}", "agent.workspace.schema.json"),
         ];

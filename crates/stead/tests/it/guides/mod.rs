@@ -81,6 +81,7 @@ pages! {
     operations: "docs/how-to/operations.md",
     web_page: "docs/how-to/page.md",
     policies: "docs/how-to/policies.md",
+    ports: "docs/how-to/ports.md",
     python: "docs/how-to/python.md",
     quotas: "docs/how-to/quotas.md",
     secrets: "docs/how-to/secrets.md",

@@ -8,6 +8,7 @@ mod files;
 mod git;
 mod hardening;
 mod network;
+mod ports;
 mod secrets;
 mod sessions;
 

@@ -2,17 +2,13 @@
 //! implements the protocol. This process moves lines, and answers only those that are not JSON.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::Shutdown;
 use std::sync::mpsc;
-use std::time::Duration;
 
-use crate::client::segment;
+use super::super::signals;
+use crate::client::{ClientError, UpgradeError, Upgraded, segment, upgrade};
 use crate::config::Endpoint;
 use crate::failure::Failure;
-
-const GREETING_TIMEOUT: Duration = Duration::from_secs(30);
-/// Maximum number of bytes read from the head of an answer.
-const MOST_HEAD: u64 = 64 * 1024;
 
 /// Why the forwarding ended.
 enum End {
@@ -24,7 +20,7 @@ enum End {
 
 /// Returns when the agent has ended; fails if the server ends first.
 pub(super) fn run(endpoint: &Endpoint, session: &str, profile: Option<&str>) -> Result<(), Failure> {
-    let (stream, early) = connect(endpoint, session, profile)?;
+    let Upgraded { stream, early } = connect(endpoint, session, profile)?;
     let (sender, ends) = mpsc::channel();
     let lost = |error: std::io::Error| Failure::new("the connection to the server was lost").because(&error);
     let mut up = stream.try_clone().map_err(lost)?;
@@ -39,7 +35,7 @@ pub(super) fn run(endpoint: &Endpoint, session: &str, profile: Option<&str>) -> 
         let _ = up.shutdown(Shutdown::Write);
     });
     let signalled = sender.clone();
-    wait_for_signal(move || drop(signalled.send(End::Signal)))?;
+    signals::on_end(move || drop(signalled.send(End::Signal)))?;
     std::thread::spawn(move || {
         let mut lines = BufReader::new(early.chain(&mut down));
         let _ = sender.send(End::Server(copy(&mut lines, &mut std::io::stdout())));
@@ -107,86 +103,20 @@ fn wrong(line: &[u8]) -> Option<String> {
     Some(format!("{answer}\n"))
 }
 
-/// Upgrades a connection to the protocol. Returns it with the bytes that already arrived.
-fn connect(endpoint: &Endpoint, session: &str, profile: Option<&str>) -> Result<(TcpStream, Vec<u8>), Failure> {
-    let Some(authority) = endpoint.url.strip_prefix("http://") else {
-        return Err(Failure::new(format!(
-            "cannot bridge standard input to {}: the bridge does not support TLS",
-            endpoint.url
-        ))
-        .hint(format!("configure the agent with the URL {}/mcp and the session's token", endpoint.url)));
-    };
-    let with_port = if authority.rsplit(']').next().is_some_and(|rest| rest.contains(':')) {
-        authority.to_owned()
-    } else {
-        format!("{authority}:80")
-    };
-    let lost = |error: std::io::Error| {
-        Failure::new(format!("no Stead server answers at {}", endpoint.url))
-            .because(&error)
-            .hint("start one with `stead up`")
-    };
-    let mut stream = TcpStream::connect(&with_port).map_err(lost)?;
-    stream.set_nodelay(true).map_err(lost)?;
-    stream.set_read_timeout(Some(GREETING_TIMEOUT)).map_err(lost)?;
-    let token = endpoint.token.as_ref().map_or("", |token| token.expose());
+/// Upgrades a connection to the protocol.
+fn connect(endpoint: &Endpoint, session: &str, profile: Option<&str>) -> Result<Upgraded, Failure> {
     let profile = profile.map(|name| format!("&profile={}", segment(name))).unwrap_or_default();
-    let ask = format!(
-        "GET /mcp/line?session={}{profile} HTTP/1.1\r\nHost: {authority}\r\nConnection: upgrade\r\nUpgrade: mcp\r\nAuthorization: Bearer {token}\r\n\r\n",
-        segment(session)
-    );
-    stream.write_all(ask.as_bytes()).map_err(lost)?;
-    let mut reader = BufReader::new(stream);
-    let status = head(&mut reader).map_err(lost)?;
-    if status != 101 {
-        return Err(Failure::new(format!("the server refused the agent's connection (status {status})"))
-            .hint("is the token the session's own, or an admin's?"));
-    }
-    let early = reader.buffer().to_vec();
-    let stream = reader.into_inner();
-    stream.set_read_timeout(None).map_err(lost)?;
-    Ok((stream, early))
-}
-
-/// Reads the head of an answer and returns its status.
-fn head(reader: &mut BufReader<TcpStream>) -> std::io::Result<u16> {
-    let mut status = 0;
-    let mut left = MOST_HEAD;
-    loop {
-        let mut line = String::new();
-        let read = reader.by_ref().take(left).read_line(&mut line)?;
-        left = left.saturating_sub(read as u64);
-        if read == 0 {
-            return Err(std::io::ErrorKind::UnexpectedEof.into());
+    upgrade(endpoint, &format!("/mcp/line?session={}{profile}", segment(session)), "mcp").map_err(|error| match error {
+        UpgradeError::Tls { url } => {
+            Failure::new(format!("cannot bridge standard input to {url}: the bridge does not support TLS"))
+                .hint(format!("configure the agent with the URL {url}/mcp and the session's token"))
         }
-        if status == 0 {
-            status = line.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or(599);
+        UpgradeError::Client(ClientError::Refused(problem)) => {
+            Failure::new(format!("the server refused the agent's connection (status {})", problem.status))
+                .hint("is the token the session's own, or an admin's?")
         }
-        if line.trim_end().is_empty() {
-            return Ok(status);
-        }
-    }
-}
-
-/// An agent may end its servers with a signal instead of closing the pipe.
-fn wait_for_signal(then: impl FnOnce() + Send + 'static) -> Result<(), Failure> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let failed = |error: std::io::Error| Failure::new("cannot wait for signals").because(&error);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().map_err(failed)?;
-    let (mut terminate, mut interrupt) = {
-        let _context = runtime.enter();
-        (signal(SignalKind::terminate()).map_err(failed)?, signal(SignalKind::interrupt()).map_err(failed)?)
-    };
-    std::thread::spawn(move || {
-        runtime.block_on(async {
-            tokio::select! {
-                _ = terminate.recv() => {}
-                _ = interrupt.recv() => {}
-            }
-        });
-        then();
-    });
-    Ok(())
+        UpgradeError::Client(error) => error.into(),
+    })
 }
 
 #[cfg(test)]

@@ -396,6 +396,30 @@ fn boxes() {
 }
 
 #[test]
+fn ports() {
+    build_init();
+    let server = TestServer::start(BINARY);
+    server.agent_type("n", json!({"enabled": true, "provider": "native", "require_workspace": true}));
+    let session = server.session(json!({"agent_type": "n"}))["id"].as_str().unwrap().to_owned();
+    let mut story = Story::new(server.home());
+    story.tell(&format!("port ls {session}"));
+    story.tell("port ls nonsense");
+    let link = id(story.tell(&format!("port open {session} 8080")));
+    // The link has the session's id and a ticket.
+    story.text = story.text.replace(&link, "LINK");
+    story.tell(&format!("port open {session} 0"));
+    story.tell("forward nonsense 8080");
+    let line = format!("forward {session} 8080 --unix box.sock");
+    let mut forward = story.command(&line).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let socket = story.directory.path().join("box.sock");
+    until("it listens", || socket.exists().then_some(()));
+    kit::signal(&forward, rustix::process::Signal::TERM);
+    let ran = Ran { code: kit::wait(&mut forward), out: String::new(), err: String::new() };
+    story.record(&line, &ran, Show::All);
+    insta::assert_snapshot!(story.text);
+}
+
+#[test]
 fn a_server_that_is_stopped() {
     let home = tempfile::tempdir().unwrap();
     let mut story = Story::new(home.path());

@@ -29,7 +29,7 @@ pub(in crate::rows) struct OrdinaryServer {
     pub(in crate::rows) shelf: tempfile::TempDir,
 }
 
-pub(super) fn server() -> OrdinaryServer {
+pub(in crate::rows) fn server() -> OrdinaryServer {
     server_with(ServerOptions::default())
 }
 
