@@ -123,8 +123,9 @@ mod tests {
     fn only_linked_crates_are_listed() {
         let package = |name: &str| json!({"id": name, "name": name, "version": "1.0.0", "license": "MIT/Apache-2.0"});
         let dependency = |name: &str, kind: Value| json!({"pkg": name, "dep_kinds": [{"kind": kind}]});
+        let packages = ["stead", "linked", "deep", "tested", "built", "other"].map(package);
         let metadata = json!({
-            "packages": ["stead", "linked", "deep", "tested", "built", "other"].map(package),
+            "packages": packages,
             "resolve": {"nodes": [
                 {"id": "stead", "deps": [dependency("linked", Value::Null), dependency("tested", json!("dev")),
                                          dependency("built", json!("build"))]},

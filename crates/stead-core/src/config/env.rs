@@ -45,6 +45,10 @@ impl Env {
         self.0.keys().map(String::as_str)
     }
 
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Variable)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value))
+    }
+
     /// Returns the variables whose values are texts. After [`Env::with_placeholders`] these are
     /// all.
     pub fn texts(&self) -> impl Iterator<Item = (&str, &str)> {

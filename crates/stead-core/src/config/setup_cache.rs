@@ -169,6 +169,7 @@ pub fn shape(spec: &SessionSpec, provider: ProviderName) -> Option<String> {
         _ => None,
     })?;
     let actions: Vec<Value> = workspace.plan.actions.iter().filter_map(shape_of_action).collect();
+    // A reference to a secret counts by its name: setup commands see only a placeholder.
     let env = workspace.plan.env.iter().filter(|(name, _)| !TASK_VARIABLES.contains(name));
     Some(canonical::hash(&json!({
         "version": VERSION,

@@ -5,6 +5,7 @@ use crate::config::RepoSourceType;
 use crate::network::{self, Declarations, Network, NetworkRefused, NetworkSpec, Phase, Presets};
 use crate::plan::{Action, InitPlan, PlanInputs, cached_files};
 use crate::policy::{Layer, MountMode, PolicyChain, PolicyKind, ResolvedPolicy, WorkspacePolicy};
+use crate::rejection::Rejection;
 use crate::repository::RepositoryUrl;
 use crate::request::Task;
 use crate::rewind::{CheckpointCost, Rewind};
