@@ -100,7 +100,7 @@ record! {
         /// Host directories to copy into the workspace.
         default(Vec::new()) mounts: Vec<HostMount>,
         /// Network access of the agent type's sessions.
-        default(Network::none()) network: Network,
+        default(Network::default()) network: Network,
         /// Ports of the box that may be opened from outside. Absent for every port, but not for the
         /// session's own token; an empty list allows none.
         optional #[serde(default, skip_serializing_if = "Option::is_none")] ports: Vec<Whole<1, 65_535>>,

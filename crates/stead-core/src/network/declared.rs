@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::Phase;
 use super::limits::LimitsDeclaration;
 use super::rule::{Rule, RuleError};
 use super::service::{ServiceDeclaration, ServiceName};
@@ -33,12 +34,12 @@ words!(
 );
 
 record! {
-    /// Network access in one layer. A connection needs a rule in the platform and in the agent
-    /// type, and in the project and the task if they have rules for the phase.
+    /// Network access in one layer. A connection needs a rule in the platform and in every other
+    /// layer that has rules for the phase. The agent type or the task has to ask for the phase.
     [Debug, Clone, PartialEq, Eq, Serialize, Deserialize]
     defaults Network as "Network" {
-        /// Access while the setup commands run. Absent for none in the platform and the agent type;
-        /// an absent one in the project or the task takes nothing away.
+        /// Access while the setup commands run. Absent for none in the platform, and in an agent type
+        /// that has `agent`. Otherwise an absent one takes nothing away.
         optional #[serde(default, skip_serializing_if = "Option::is_none")] setup: NetworkPhase,
         /// Access while the agent works. Absent as for `setup`.
         optional #[serde(default, skip_serializing_if = "Option::is_none")] agent: NetworkPhase,
@@ -124,11 +125,6 @@ const MOST_RULES: usize = 256;
 const MOST_PRESETS: usize = 16;
 
 impl NetworkPhase {
-    /// No access.
-    pub fn none() -> Self {
-        Self::Mode { mode: NetworkMode::None, domains: Vec::new() }
-    }
-
     /// Returns the field that asks for access, if any.
     pub(super) fn asks(&self) -> Option<&'static str> {
         match self {
@@ -181,9 +177,17 @@ fn compile(
 }
 
 impl Network {
-    /// No access in both phases: the network of an agent type that declares none.
-    pub fn none() -> Self {
-        Self { setup: Some(NetworkPhase::none()), agent: Some(NetworkPhase::none()), ..Self::default() }
+    /// Returns the rules of a phase. `None` if the layer says nothing about it.
+    pub fn phase(&self, phase: Phase) -> Option<&NetworkPhase> {
+        match phase {
+            Phase::Setup => self.setup.as_ref(),
+            Phase::Agent => self.agent.as_ref(),
+        }
+    }
+
+    /// Returns true if the layer says nothing about access, in either phase.
+    pub fn is_silent(&self) -> bool {
+        self.setup.is_none() && self.agent.is_none()
     }
 
     /// Returns the path of the first field that asks for access. `None` if the layer asks for none.

@@ -61,7 +61,7 @@ pub fn resolve(declared: &Declarations<'_>) -> Result<Option<NetworkSpec>, Netwo
             limits = limits.within(&read_limits(network, layer)?);
         }
         refuse_full(network, layer, full)?;
-        layers.push(layer_rules(network, layer, declared.presets)?);
+        layers.push(layer_rules(network, layer, declared)?);
     }
     let Some(platform_rules) = layers.first_mut() else { return Err(NetworkRefused::NoPlatform { field }) };
     open_platform(platform_rules, &services, full);
@@ -106,19 +106,31 @@ fn refuse_full(network: &Network, layer: Layer, full: bool) -> Result<(), Networ
     }
 }
 
-fn layer_rules(network: &Network, layer: Layer, presets: &Presets) -> Result<LayerRules, NetworkRefused> {
+/// Returns the rules of a phase that a layer does not mention. `None` takes nothing away.
+///
+/// The platform is the ceiling, so what it does not mention is closed. Somebody must ask for a phase: the agent
+/// type, or the task of an agent type that says nothing at all about the network.
+fn unmentioned(layer: Layer, phase: Phase, declared: &Declarations<'_>) -> Option<Vec<Rule>> {
+    let task_asks = || declared.task.is_some_and(|task| task.phase(phase).is_some());
+    let closed = match layer {
+        Layer::Platform => true,
+        Layer::AgentType => !declared.agent_type.is_silent() || !task_asks(),
+        _ => false,
+    };
+    closed.then(Vec::new)
+}
+
+fn layer_rules(network: &Network, layer: Layer, declared: &Declarations<'_>) -> Result<LayerRules, NetworkRefused> {
     let invalid = |errors: Vec<(String, String)>| {
         let (field, reason) = errors.into_iter().next().unwrap_or_default();
         NetworkRefused::Invalid { field: format!("{layer}.network.{field}"), reason }
     };
-    let phase = |name: &str, phase: Option<&NetworkPhase>| {
-        // The platform and the agent type give access, the others only take it away.
-        let gives = matches!(layer, Layer::Platform | Layer::AgentType);
-        let Some(phase) = phase else { return Ok(gives.then(Vec::new)) };
+    let phase = |name: &str, phase: Phase| {
+        let Some(phase) = network.phase(phase) else { return Ok(unmentioned(layer, phase, declared)) };
         let mut rules = phase.rules(name).map_err(invalid)?;
         for (index, preset) in phase.presets().iter().enumerate() {
             let field = format!("{name}.presets[{index}]");
-            rules.extend(preset_rules(preset, &field, layer, presets)?);
+            rules.extend(preset_rules(preset, &field, layer, declared.presets)?);
         }
         if let Some(secret) = rules.iter().find(|rule| layer == Layer::Task && rule.secret.is_some()) {
             let reason = "a task cannot add a secret: name it in the agent type".to_owned();
@@ -131,8 +143,8 @@ fn layer_rules(network: &Network, layer: Layer, presets: &Presets) -> Result<Lay
     };
     Ok(LayerRules {
         layer,
-        setup: phase("setup", network.setup.as_ref())?,
-        agent: phase("agent", network.agent.as_ref())?,
+        setup: phase("setup", Phase::Setup)?,
+        agent: phase("agent", Phase::Agent)?,
         deny: network.denied().map_err(invalid)?,
     })
 }

@@ -66,6 +66,14 @@ fn empty_list_is_nothing_absent_platform_is_nothing() {
     assert_eq!(quiet.specify().unwrap().workspace.unwrap().network, None);
     let phase = spec(&scenario(open.clone(), json!({"setup": {"allow": ["a.example"]}})));
     assert!(allowed(&phase, Phase::Setup, "a.example", 443) && !allowed(&phase, Phase::Agent, "a.example", 443));
+    // The task can ask if its agent type says nothing, but only for the phases that it names.
+    let mut asked = scenario(open.clone(), json!({}));
+    assert_eq!(asked.specify().unwrap().workspace.unwrap().network, None);
+    asked.task = json!({"network": asks.clone()});
+    let phase = spec(&asked);
+    assert!(allowed(&phase, Phase::Agent, "a.example", 443) && !allowed(&phase, Phase::Setup, "a.example", 443));
+    asked.task = json!({"network": {"agent": {"allow": ["b.example"]}}});
+    assert!(refusal(&asked).contains("task.network.agent.allow"), "{}", refusal(&asked));
     // A project that says nothing about a phase takes nothing away, and an empty list takes all.
     let mut project = scenario(open, asks);
     project.project = Some(json!({"network": {"deny": ["b.example"]}}));

@@ -16,7 +16,7 @@ use stead_core::command::CreateOrder;
 use stead_core::config::{ProviderName, ResourceLimits, WorkspaceConfig};
 use stead_core::env::Env;
 use stead_core::identity::Tenant;
-use stead_core::network::{Network, Reach};
+use stead_core::network::Reach;
 use stead_core::registry::AgentType;
 use stead_core::spec::{WorkspaceSpec, image_roots, resource_limits};
 use stead_core::{SessionId, Timestamp, WorkspaceId};
@@ -228,7 +228,7 @@ async fn wanted(engine: &Engine) -> Result<Vec<Wanted>, OpError> {
             let Ok(provider) = engine.providers().get(name) else { continue };
             // Whether a session gets a network also depends on other layers. Without one it takes
             // no box of the pool.
-            let network = if config.network != Network::none() { provider.capabilities().network } else { Reach::None };
+            let network = if config.network.asks().is_some() { provider.capabilities().network } else { Reach::None };
             let image = (config.base_image.clone(), roots);
             let order = CreateOrder { network, ..order(WorkspaceId::from_bits(0), &tenant, image, &limits) };
             let Some(warm) = provider.warm_boxes() else { continue };
