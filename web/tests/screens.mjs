@@ -38,7 +38,7 @@ export async function everyScreen(browser, session) {
   await text.fill(JSON.stringify({ ...declaration, workspace: { ...declaration.workspace, provider: "nowhere" } }));
   browser.expected = /400/;
   await page.getByRole("button", { name: "Save" }).click();
-  await page.getByRole("alert").getByText("workspace.provider").waitFor();
+  await page.getByRole("alert").getByText("workspace.provider", { exact: true }).waitFor();
   browser.expected = undefined;
   // Keys alone reach the first session.
   await visit(page, "/sessions");
