@@ -233,6 +233,12 @@ class BundleSource(TypedDict, total=False):
     content: str
 
 
+# What the network refused during a call.
+class CallNetwork(TypedDict):
+    # Connections that were refused, each host, port and reason once.
+    refused: List['RefusedHost']
+
+
 class _CallRequestRequired(TypedDict):
     # Name of the tool as the model called it.
     name: str
@@ -456,26 +462,31 @@ class Deed(TypedDict):
 
 
 class _DetailedNetworkRuleRequired(TypedDict):
-    # Host name.
+    # Host name, `*.` and a host name for the names below it, or an address.
     host: str
 
 
 # A rule with details.
 class DetailedNetworkRule(_DetailedNetworkRuleRequired, total=False):
-    # Ports of the host.
+    # Ports of the host. Absent for 443 with TLS and 80 with HTTP.
     ports: Optional[List[int]]
-    # Protocol that the connection must speak.
+    # Protocol that the connection must speak. Absent for `http` on port 80 and `tls` on other
+    # ports.
     protocol: Optional['RuleProtocol']
     # Name of a secret that the server adds to requests.
     secret: Optional[str]
     # HTTP methods that may be used.
     methods: Optional[List[str]]
-    # HTTP paths that may be requested.
+    # HTTP paths that may be requested. `*` matches within one part, a final `**` the rest.
     paths: Optional[List[str]]
-    # Decrypt TLS to check methods and paths.
+    # Decrypt TLS to read the requests.
     inspect: Optional[bool]
-    # Allow addresses of private networks.
+    # Allow addresses of private networks. Every layer has to allow them.
     private: Optional[bool]
+    # Allow paths with an encoded slash (`/@scope%2fname`).
+    encoded_slash: Optional[bool]
+    # Allow requests to switch to another protocol, such as WebSocket.
+    upgrade: Optional[bool]
 
 
 class _DiffRequired(TypedDict):
@@ -628,7 +639,8 @@ class ExecRequest(TypedDict, total=False):
     argv: Optional[List[str]]
     # Working directory; a relative path starts at the workspace root.
     cwd: Optional[str]
-    # Environment variables to add for this command. The server does not store their values.
+    # Environment variables to add for this command. The server does not store their values. For a
+    # secret the command gets a placeholder.
     env: Optional['Env']
     # Standard input: a text that is followed by end of file, `true` to keep it open for `/stdin`,
     # or `false` for an empty input. A command with a terminal always has an open input.
@@ -896,6 +908,14 @@ class ListOfPoolEntry(TypedDict):
 
 
 # One page of a list.
+class ListOfPort(TypedDict):
+    # Items of this page.
+    items: List['Port']
+    # Pass this value as `cursor` to get the next page; `null` on the last page.
+    next_cursor: Optional[str]
+
+
+# One page of a list.
 class ListOfProjectEntry(TypedDict):
     # Items of this page.
     items: List['ProjectEntry']
@@ -920,9 +940,25 @@ class ListOfRun(TypedDict):
 
 
 # One page of a list.
+class ListOfSecret(TypedDict):
+    # Items of this page.
+    items: List['Secret']
+    # Pass this value as `cursor` to get the next page; `null` on the last page.
+    next_cursor: Optional[str]
+
+
+# One page of a list.
 class ListOfSession(TypedDict):
     # Items of this page.
     items: List['Session']
+    # Pass this value as `cursor` to get the next page; `null` on the last page.
+    next_cursor: Optional[str]
+
+
+# One page of a list.
+class ListOfSetupResult(TypedDict):
+    # Items of this page.
+    items: List['SetupResult']
     # Pass this value as `cursor` to get the next page; `null` on the last page.
     next_cursor: Optional[str]
 
@@ -1072,19 +1108,78 @@ class NamedUsage(TypedDict):
     usage: 'QuotaUsage'
 
 
-# Network access. No provider can give a box network access yet: a session for which any layer asks
-# for some is refused with 422 `network_not_available`.
+# Network access in one layer. A connection needs a rule in the platform and in every other layer
+# that has rules for the phase. The agent type or the task has to ask for the phase.
 class Network(TypedDict, total=False):
-    # Access while the workspace is prepared.
+    # Access while the setup commands run. Absent for none in the platform, and in an agent type
+    # that has `agent`. Otherwise an absent one takes nothing away.
     setup: Optional['NetworkPhase']
-    # Access while the agent works.
+    # Access while the agent works. Absent as for `setup`.
     agent: Optional['NetworkPhase']
-    # Rules that no other rule overrides.
+    # Allow other layers the mode `full`; only of the platform.
+    full: Optional[bool]
+    # Hosts that no rule of any layer opens.
     deny: Optional[List['NetworkRule']]
     # Services that rules name as `service:NAME`; only of the platform.
-    services: Optional[Dict[str, Any]]
-    # Limits of connections and bytes.
-    limits: Optional[Dict[str, Any]]
+    services: Optional[Dict[str, 'NetworkService']]
+    # Limits of connections and bytes. Layers inside can only lower them.
+    limits: Optional['NetworkLimits']
+
+
+# A part of a network policy to look at before using it. It does not stop a session.
+class NetworkFinding(TypedDict):
+    # `full`, `private_reach`, `secret_uninspected`, `secret_writes`, `shared_suffix` or
+    # `no_effect`.
+    kind: str
+    # `setup` or `agent`.
+    phase: str
+    # Description for people.
+    message: str
+
+
+# Network access that an administrator granted for a time.
+class NetworkGrant(TypedDict):
+    # Host of the rule.
+    host: str
+    # `setup` or `agent`.
+    phase: str
+    # Time at which the grant ends.
+    until: 'Timestamp'
+
+
+class _NetworkGrantRequestRequired(TypedDict):
+    # Hosts that the session may reach. Every layer but the agent type has to allow them too.
+    allow: List['NetworkRule']
+    # Seconds from now until the grant ends, at most a week.
+    ttl_seconds: int
+
+
+# Body of `POST /sessions/{id}/network:grant`.
+class NetworkGrantRequest(_NetworkGrantRequestRequired, total=False):
+    # Phase of the grant.
+    phase: Optional[Literal['setup', 'agent']]
+
+
+# Limits of a session's connections. Each layer can only lower them.
+class NetworkLimits(TypedDict, total=False):
+    # Open connections at one time. Absent for 256.
+    connections: Optional[int]
+    # New connections in one second. Absent for 100.
+    connections_per_second: Optional[int]
+    # Distinct host names that the box may look up. Absent for 4096.
+    names: Optional[int]
+    # Bytes that the box may send in total, with an optional K, M, G or T. Absent for no limit.
+    bytes_out: Optional[str]
+    # Bytes per second in each direction. Absent for 50M.
+    bytes_per_second: Optional[str]
+    # HTTP requests in one minute, where the server reads requests. Absent for no limit.
+    requests_per_minute: Optional[int]
+
+
+# Body of `POST /sessions/{id}/network:narrow`.
+class NetworkNarrowing(TypedDict):
+    # Hosts that the session must not reach any more. Without `ports` a rule is about every port.
+    deny: List['NetworkRule']
 
 
 # Network access in one phase: either `allow` and `presets`, or the older `mode` and `domains`.
@@ -1097,6 +1192,62 @@ class NetworkPhase(TypedDict, total=False):
     allow: Optional[List['NetworkRule']]
     # Names of host lists in the server's configuration.
     presets: Optional[List[str]]
+
+
+# Network policy that a session would have.
+class NetworkPlan(TypedDict):
+    # Hosts that setup commands could reach.
+    setup: List['ReachableHost']
+    # Hosts that the agent could reach.
+    agent: List['ReachableHost']
+    # Rules of each layer, from the platform to the task. A connection needs a rule in every layer
+    # that has rules for its phase, and no layer may deny it.
+    layers: List[Dict[str, Any]]
+    # Services that the rules name.
+    services: Dict[str, Any]
+    # Limits of the connections.
+    limits: Dict[str, Any]
+    # Parts of the policy to look at before using it.
+    findings: List['NetworkFinding']
+
+
+# Network of a session: the hosts it can reach now, and what its box did with it.
+class NetworkReport(TypedDict):
+    # `setup` while setup commands run, then `agent`.
+    phase: str
+    # Hosts that the box can reach in this phase.
+    reachable: List[Dict[str, Any]]
+    # Hosts that the box connected to, in all phases.
+    used: List['UsedHost']
+    # Connections that were refused, each host, port and reason once.
+    refused: List['RefusedHost']
+    # True if the server once ended without a count, so that `used` misses some bytes.
+    uncounted: bool
+
+
+# HTTP requests that a service lets through.
+class NetworkRequestRule(TypedDict, total=False):
+    # HTTP methods. Absent for all.
+    methods: Optional[List[str]]
+    # HTTP paths. Absent for all.
+    paths: Optional[List[str]]
+
+
+class _NetworkServiceRequired(TypedDict):
+    # Address of the server.
+    to: str
+
+
+# A server that boxes reach as `http://NAME.svc.stead/`.
+class NetworkService(_NetworkServiceRequired, total=False):
+    # Name of a secret that the server adds to requests.
+    secret: Optional['Name']
+    # Requests that are let through. Absent for all; an empty list lets none through.
+    allow: Optional[List['NetworkRequestRule']]
+    # Allow paths with an encoded slash (`/@scope%2fname`).
+    encoded_slash: Optional[bool]
+    # Allow requests to switch to another protocol, such as WebSocket.
+    upgrade: Optional[bool]
 
 
 # A warning or a failure.
@@ -1113,6 +1264,18 @@ class Omitted(TypedDict):
     path: str
     # Reason why a patch cannot carry the change.
     reason: 'OmittedReason'
+
+
+# Body of `POST /sessions/{id}/ports/{port}:open`.
+class OpenPortRequest(TypedDict, total=False):
+    # Path that the link leads to; `/` by default.
+    path: Optional[str]
+
+
+# A link for a browser.
+class OpenedPort(TypedDict):
+    # The link. It works once, within a minute.
+    url: str
 
 
 # Output of a command from a chunk on, without waiting for more.
@@ -1181,6 +1344,17 @@ class PlannedMount(TypedDict):
     mode: 'PlannedMode'
     # Always `allowed`, because a forbidden mount fails the whole plan.
     judgement: str
+
+
+# Expected use of a kept setup result.
+class PlannedSetup(TypedDict):
+    # `hit` if a kept result fits, as long as the image, and the commit or the named files, are
+    # those of the result. Otherwise `miss`: the setup commands would run.
+    outcome: str
+    # Id of the result; `null` for a miss.
+    result: Optional[str]
+    # Commit of the session that made the result; `null` without a repository.
+    commit: Optional[str]
 
 
 # Settings that all sessions of the server share. An absent list allows nothing.
@@ -1269,6 +1443,14 @@ class PoolEntry(TypedDict):
     discarded: int
     # Age of the oldest ready box in seconds; `null` if none is ready.
     oldest_seconds: Optional[int]
+
+
+# A port that a program in the box listens on.
+class Port(TypedDict):
+    # Number of the port.
+    port: int
+    # Address that the program is bound to.
+    address: str
 
 
 class _ProblemRequired(TypedDict):
@@ -1443,13 +1625,18 @@ class ProviderFailure(TypedDict):
     message: str
 
 
-# Timing of the provisioning of a workspace.
-class Provisioning(TypedDict):
+class _ProvisioningRequired(TypedDict):
     # Milliseconds from the start of the first step to the end of the last. A step that still runs
     # counts only up to its start.
     duration_ms: int
     # Steps of all attempts, in the order in which they started.
     steps: List['ProvisioningStep']
+
+
+# Timing of the provisioning of a workspace.
+class Provisioning(_ProvisioningRequired, total=False):
+    # True if the session began with a kept setup result, so that no setup command ran.
+    setup_cached: bool
 
 
 # One step of an attempt to make the workspace.
@@ -1522,6 +1709,23 @@ class Quotas(TypedDict, total=False):
     per_agent_type: Optional[Dict[str, 'Quota']]
 
 
+# Hosts that a session can reach on one port.
+class ReachableHost(TypedDict):
+    # Host name, `*.` and a host name for the names below it, `*` for all, an address, or
+    # `service:NAME`.
+    host: str
+    # Port; `null` for every port.
+    port: Optional[int]
+    # Protocol that the connection must speak: `tls`, `http` or `tcp`, which is any.
+    protocol: str
+    # Treatment of the bytes by the server: `passed`, `service` or `inspected`.
+    how: str
+    # True if the host may have a private address.
+    private: bool
+    # Names of the secrets that the server adds to some requests.
+    secrets: List[str]
+
+
 class _ReasoningPartRequired(TypedDict):
     # Kind of the part.
     type: Literal['reasoning']
@@ -1534,6 +1738,29 @@ class ReasoningPart(_ReasoningPartRequired, total=False):
     signature: Optional[str]
     # Reasoning that the vendor does not show.
     encrypted: Optional[str]
+
+
+class _RefusedHostRequired(TypedDict):
+    # Name or address.
+    host: str
+    # Port; 0 if the name was refused before any connection.
+    port: int
+    # Reason, such as `not_allowed`, `denied`, `name_mismatch` or `too_many_connections`.
+    why: str
+
+
+# A refused connection.
+class RefusedHost(_RefusedHostRequired, total=False):
+    # Layer of the policy that refused it. Absent if no single layer did.
+    layer: str
+    # A rule that would allow it, to be added to that layer. Absent if no rule would.
+    draft: Dict[str, Any]
+
+
+# The outcome of a change of keys.
+class Rekeyed(TypedDict):
+    # Number of secrets that are sealed under the new key.
+    secrets: int
 
 
 # Result of folding a journal from its first event and comparing it with the live session.
@@ -1744,6 +1971,46 @@ class SandboxCapabilities(TypedDict, total=False):
     workspace_provider: Optional[Union['Side', List['Side']]]
 
 
+Secret = TypedDict(
+    'Secret',
+    {
+        'name': 'Name',
+        'project': Optional['Name'],
+        'hosts': List[str],
+        'header': str,
+        'as': str,
+        'agent_types': List[str],
+        'over_http': bool,
+        'version': int,
+        'usable': bool,
+        'created_at': 'Timestamp',
+        'updated_at': 'Timestamp',
+    },
+    total=True,
+)
+
+
+# A reference to a secret. The box gets a placeholder, which the server replaces by the value in
+# requests to the hosts of the secret.
+class SecretReference(TypedDict):
+    # Name of the secret.
+    secret: 'Name'
+
+
+SecretRequest = TypedDict(
+    'SecretRequest',
+    {
+        'hosts': List[str],
+        'header': Optional[str],
+        'as': Optional[str],
+        'agent_types': Optional[List[str]],
+        'over_http': Optional[bool],
+        'value': str,
+    },
+    total=False,
+)
+
+
 # One section of a prompt, as Markdown and as data.
 class Section(TypedDict):
     # Key of the section.
@@ -1886,8 +2153,14 @@ class SessionUpdateRequest(TypedDict, total=False):
     metadata: Optional[Dict[str, Any]]
 
 
-# Result of a setup command. The server keeps the last 4096 bytes of each output stream.
-class SetupOutput(TypedDict):
+# Files whose content decides whether a kept setup result can be used.
+class SetupCacheFiles(TypedDict):
+    # Paths in the workspace, usually of lock files. A kept result is used with every commit in
+    # which these files have the same content.
+    files: List[str]
+
+
+class _SetupOutputRequired(TypedDict):
     # Position of the command in `setup_commands`, counted from 1.
     number: int
     # Command line.
@@ -1896,14 +2169,47 @@ class SetupOutput(TypedDict):
     exit_code: int
     # True if the command reached its time limit.
     timed_out: bool
-    # End of standard output.
+    # End of standard output, or all of it.
     stdout: str
-    # End of standard error.
+    # End of standard error, or all of it.
     stderr: str
     # Number of bytes that the command wrote to standard output.
     stdout_total: int
     # Number of bytes that the command wrote to standard error.
     stderr_total: int
+
+
+# Result of a setup command. Of an output stream with more than 8192 bytes the server keeps the
+# first and the last 4096 bytes.
+class SetupOutput(_SetupOutputRequired, total=False):
+    # Start of standard output, if a part after it is omitted; otherwise empty.
+    stdout_head: str
+    # Start of standard error, if a part after it is omitted; otherwise empty.
+    stderr_head: str
+
+
+# The kept result of the setup commands of a session.
+class SetupResult(TypedDict):
+    # Id of the result.
+    id: str
+    # Provider whose sessions can begin with it.
+    provider: 'ProviderName'
+    # Project whose sessions can begin with it; `null` for sessions without a project.
+    project: Optional['Name']
+    # Agent type of the session that made it.
+    agent_type: 'Name'
+    # Commit of the session that made it; `null` without a repository.
+    commit: Optional[str]
+    # Setup commands.
+    commands: List[str]
+    # Size on the disk.
+    bytes: int
+    # Number of workspaces that use it now.
+    users: int
+    # Time of its creation.
+    created_at: 'Timestamp'
+    # Time of its last use.
+    used_at: 'Timestamp'
 
 
 # A link that signs a browser in once, as the caller.
@@ -2205,6 +2511,8 @@ class ToolAnswer(_ToolAnswerRequired, total=False):
     result: 'ToolResult'
     # Reason of the failure. Absent if `ok` is true.
     error: 'ToolError'
+    # Connections that were refused during the call. Absent if there were none.
+    network: 'CallNetwork'
 
 
 class _ToolBindingRequired(TypedDict):
@@ -2258,6 +2566,8 @@ class Usage(TypedDict):
     workspaces: List['WorkspaceUsage']
     # Layers that several workspaces can share: checkouts, bundles and images.
     layers: 'LayerUsage'
+    # Kept setup results. Those that a workspace uses are held.
+    setup_results: 'LayerUsage'
     # Bare mirrors of repositories.
     mirrors: List['MirrorUsage']
     # Stored blobs.
@@ -2294,6 +2604,20 @@ class Used(TypedDict):
     used: int
     # Largest amount; `null` for no limit.
     allowed: Optional[int]
+
+
+# A host that the box connected to.
+class UsedHost(TypedDict):
+    # Name or address.
+    host: str
+    # Port.
+    port: int
+    # Connections so far.
+    connections: int
+    # Bytes that the box sent.
+    bytes_out: int
+    # Bytes that the box received.
+    bytes_in: int
 
 
 # Limits of each user in a project.
@@ -2349,6 +2673,8 @@ class Workspace(TypedDict):
     policy: 'Policy'
     # Limits of the box and of the tools, and which resource limits the provider enforces.
     limits: 'Limits'
+    # Network of the box.
+    network: 'WorkspaceNetwork'
     # State of the files at the start.
     base: 'WorkspaceBase'
     # Repository that the workspace was made from.
@@ -2429,12 +2755,20 @@ class WorkspaceConfig(TypedDict, total=False):
     setup_timeout_seconds: Optional[int]
     # Effect of a failed setup command: a warning, or a failed session.
     on_setup_failure: Optional['OnSetupFailure']
+    # Keep the result of the setup commands, and start later sessions with it instead of running the
+    # commands again.
+    setup_cache: Optional[Union[bool, 'SetupCacheFiles']]
+    # User that runs the setup commands. This server runs them as the agent only.
+    setup_user: Optional[Literal['agent', 'root']]
     # Fail a session whose workspace cannot be made, instead of starting it degraded.
     require_workspace: Optional[bool]
     # Host directories to copy into the workspace.
     mounts: Optional[List['HostMount']]
     # Network access of the agent type's sessions.
     network: Optional['Network']
+    # Ports of the box that may be opened from outside. Absent for every port, but not for the
+    # session's own token; an empty list allows none.
+    ports: Optional[List[int]]
     # Limits of the tools.
     limits: Optional['ToolLimits']
     # Checkpoint policy. Absent for the platform's.
@@ -2497,6 +2831,21 @@ class WorkspaceMount(TypedDict):
     skipped: int
 
 
+# Network of a workspace.
+class WorkspaceNetwork(TypedDict):
+    # Connections that the box can make: `none`, `named` (to names, on the ports of the rules) or
+    # `captured` (to any address and port). The rules decide which of them succeed.
+    reach: str
+    # Hosts that setup commands can reach.
+    setup: List['ReachableHost']
+    # Hosts that the agent can reach, without grants.
+    agent: List['ReachableHost']
+    # Hosts that an administrator took away from the running session.
+    denied: List[str]
+    # Access that an administrator granted for a time. It may have ended.
+    grants: List['NetworkGrant']
+
+
 # Preview of a workspace.
 class WorkspacePlan(TypedDict):
     # Candidate providers, in the order in which the server tries them.
@@ -2514,11 +2863,15 @@ class WorkspacePlan(TypedDict):
     plan: 'InitPlan'
     # Limits of the box and of the tools, and which resource limits the provider would enforce.
     limits: 'Limits'
+    # Network policy; `null` if the box would have no network.
+    network: Optional['NetworkPlan']
     # Enabled tools that the provider supports.
     tools: List['ToolName']
     # Host paths that the workspace would use. A forbidden path makes the whole request fail with
     # status 422.
     mounts: List['PlannedMount']
+    # Kept setup result that the session would begin with; `null` if it would not look for one.
+    setup_cache: Optional['PlannedSetup']
     # Warnings that the session would have.
     warnings: List['Notice']
     # Hash of every setting that shapes the workspace. Equal settings give equal hashes.
@@ -2579,7 +2932,7 @@ AnyTag = Literal['*']
 
 ApplyMode = Literal['next_run', 'next_step_boundary', 'immediate_if_idle']
 
-AuditType = Literal['session_created', 'policy_resolved', 'refusal', 'degraded_start', 'provider_fallback', 'content_applied', 'credential_used', 'branch_pushed', 'session_close', 'session_failed', 'admin_change', 'session_updated', 'session_paused', 'session_resumed', 'access_denied', 'project_deletion', 'project_deleted', 'database_accepted']
+AuditType = Literal['session_created', 'policy_resolved', 'refusal', 'degraded_start', 'provider_fallback', 'content_applied', 'credential_used', 'branch_pushed', 'port_opened', 'session_close', 'session_failed', 'admin_change', 'session_updated', 'network_refused', 'network_narrowed', 'network_granted', 'session_paused', 'session_resumed', 'access_denied', 'project_deletion', 'project_deleted', 'database_accepted']
 
 BindableOperation = Literal['list', 'read']
 
@@ -2634,8 +2987,9 @@ Encoding = Literal['utf8', 'base64']
 # A content hash in quotes, or *.
 EntityTag = str
 
-# Values of environment variables by name.
-Env = Dict[str, str]
+# Environment variables by name. A text is configuration: journals, exports and everyone who may
+# read the session have it. Use `{"secret": "NAME"}` for a value that nobody may see.
+Env = Dict[str, Union[str, 'SecretReference']]
 
 # One event of a session's journal. `docs/reference/journal.md` defines the fields of each type.
 Event = Dict[str, Any]
@@ -2719,7 +3073,7 @@ PatchText = str
 
 PauseMode = Literal['stop', 'freeze']
 
-Permission = Literal['sessions:read', 'sessions:create', 'sessions:use', 'sessions:manage', 'agent_types:read', 'agent_types:write', 'content:read', 'content:write', 'images:read', 'images:write', 'blobs:read', 'blobs:write', 'projects:read', 'projects:write', 'projects:manage', 'quotas:write', 'tokens:read', 'tokens:write', 'platform:read', 'platform:write', 'audit:read', 'usage:read', 'metrics:read', 'server:read']
+Permission = Literal['sessions:read', 'sessions:create', 'sessions:use', 'sessions:manage', 'agent_types:read', 'agent_types:write', 'content:read', 'content:write', 'images:read', 'images:write', 'blobs:read', 'blobs:write', 'projects:read', 'projects:write', 'projects:manage', 'quotas:write', 'secrets:read', 'secrets:write', 'tokens:read', 'tokens:write', 'platform:read', 'platform:write', 'audit:read', 'usage:read', 'metrics:read', 'server:read']
 
 # Method of bringing a host path into the workspace: `copy`, `overlay` (writes stay in the session),
 # `ro`, `rw` or `bundle`.
@@ -2729,9 +3083,11 @@ Points = Literal['off', 'free', 'layers', 'copies']
 
 PolicyKind = Literal['git', 'mount', 'empty', 'bundle']
 
+PortNumber = int
+
 Preset = Literal['wink', 'open']
 
-ProblemCode = Literal['invalid_request', 'unauthorized', 'forbidden', 'tool_not_enabled', 'not_found', 'no_workspace', 'method_not_allowed', 'body_timeout', 'session_not_active', 'conflict', 'read_only', 'permission_denied', 'changed', 'no_point', 'untracked', 'idempotency_in_progress', 'too_large', 'not_acceptable', 'unsupported_media_type', 'idempotency_mismatch', 'policy_incompatible', 'policy_incomplete', 'semantic_mismatch', 'content_invalid', 'content_not_allowed', 'no_content', 'sync_under_way', 'nothing_pending', 'run_active', 'run_not_active', 'calls_under_way', 'missing_provider', 'missing_model', 'empty_messages', 'unknown_prompt_pack', 'unknown_tool_catalog', 'tool_not_visible', 'tool_not_bound', 'tool_not_allowed', 'invalid_arguments', 'repository_refused', 'network_not_available', 'provider_not_configured', 'mount_refused', 'bundle_refused', 'base_image_refused', 'archive_refused', 'image_refused', 'image_in_use', 'exec_ended', 'no_terminal', 'exec_unsupported', 'stale', 'present', 'range_not_satisfiable', 'limit_required', 'capacity', 'quota_exceeded', 'disk_quota_exceeded', 'host_directory', 'disk_limit', 'journal_full', 'too_many_requests', 'insufficient_storage', 'internal', 'unavailable']
+ProblemCode = Literal['invalid_request', 'unauthorized', 'forbidden', 'port_not_allowed', 'tool_not_enabled', 'not_found', 'no_workspace', 'method_not_allowed', 'body_timeout', 'session_not_active', 'conflict', 'read_only', 'permission_denied', 'changed', 'no_point', 'untracked', 'idempotency_in_progress', 'too_large', 'not_acceptable', 'unsupported_media_type', 'idempotency_mismatch', 'policy_incompatible', 'policy_incomplete', 'semantic_mismatch', 'content_invalid', 'content_not_allowed', 'no_content', 'sync_under_way', 'nothing_pending', 'run_active', 'run_not_active', 'calls_under_way', 'missing_provider', 'missing_model', 'empty_messages', 'unknown_prompt_pack', 'unknown_tool_catalog', 'tool_not_visible', 'tool_not_bound', 'tool_not_allowed', 'invalid_arguments', 'repository_refused', 'network_not_available', 'network_refused', 'provider_not_configured', 'mount_refused', 'bundle_refused', 'base_image_refused', 'archive_refused', 'image_refused', 'image_in_use', 'exec_ended', 'no_terminal', 'exec_unsupported', 'stale', 'present', 'range_not_satisfiable', 'secret_not_usable', 'limit_required', 'capacity', 'quota_exceeded', 'disk_quota_exceeded', 'host_directory', 'disk_limit', 'journal_full', 'too_many_requests', 'insufficient_storage', 'internal', 'secrets_unavailable', 'nothing_listens', 'bad_gateway', 'unavailable']
 
 ProjectStatus = Literal['active', 'deleting']
 
@@ -2752,7 +3108,7 @@ RepositoryUrl = str
 # or OpenAI Chat Completions (`openai`).
 RequestFormat = Literal['neutral', 'anthropic', 'openai']
 
-Resource = Literal['agent_type', 'blob', 'content', 'content_file', 'content_version', 'digest', 'event', 'exec', 'image', 'mcp_session', 'platform', 'project', 'quota', 'route', 'run', 'schema', 'session', 'snapshot', 'step', 'token', 'tool', 'workspace']
+Resource = Literal['agent_type', 'blob', 'content', 'content_file', 'content_version', 'digest', 'event', 'exec', 'image', 'mcp_session', 'platform', 'project', 'quota', 'route', 'run', 'schema', 'secret', 'session', 'setup_result', 'snapshot', 'step', 'token', 'tool', 'workspace']
 
 ResponseFormatType = Literal['text', 'json_object', 'json_schema']
 

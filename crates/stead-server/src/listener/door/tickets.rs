@@ -99,11 +99,13 @@ fn keep(mut all: MutexGuard<'_, HashMap<[u8; 32], Kept>>, grant: Grant, time: Du
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::auth::Source;
     use crate::auth::lifetime::Lifetime;
     use stead_core::{Actor, SessionId};
 
     fn grant(port: u16) -> Grant {
-        let identity = Identity { actor: Actor::System, principal: None, token: None, lifetime: Lifetime::default() };
+        let lifetime = Lifetime::default();
+        let identity = Identity { actor: Actor::System, principal: None, token: None, lifetime, source: Source::Page };
         Grant { door: DoorHost { session: SessionId::from_bits(1), port }, identity }
     }
 
