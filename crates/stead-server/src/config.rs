@@ -10,8 +10,8 @@ pub struct ServerConfig {
     /// Accepted `Origin` values besides the server's own, as a browser sends them:
     /// `https://name[:port]`.
     pub allowed_origins: Vec<String>,
-    /// Domain whose subdomains are doors for browsers, behind a proxy with TLS. Without it there are
-    /// only doors below `localhost`.
+    /// Domain whose subdomains are doors for browsers, behind a proxy with TLS. Without it there
+    /// are only doors below `localhost`.
     pub preview_domain: Option<String>,
     /// Name of each admin token and the BLAKE3 hash of its text.
     pub admin_tokens: Vec<(String, [u8; 32])>,

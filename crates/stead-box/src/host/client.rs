@@ -114,7 +114,8 @@ impl Connection {
         self.receive(patience)
     }
 
-    /// Asks for something that comes as descriptors. Any other number of them is the caller's error.
+    /// Asks for something that comes as descriptors. Any other number of them is the caller's
+    /// error.
     pub(super) fn ask_for_descriptors(
         &mut self,
         ask: Ask,

@@ -38,8 +38,8 @@ record! {
     /// layer that has rules for the phase. The agent type or the task has to ask for the phase.
     [Debug, Clone, PartialEq, Eq, Serialize, Deserialize]
     defaults Network as "Network" {
-        /// Access while the setup commands run. Absent for none in the platform, and in an agent type
-        /// that has `agent`. Otherwise an absent one takes nothing away.
+        /// Access while the setup commands run. Absent for none in the platform, and in an agent
+        /// type that has `agent`. Otherwise an absent one takes nothing away.
         optional #[serde(default, skip_serializing_if = "Option::is_none")] setup: NetworkPhase,
         /// Access while the agent works. Absent as for `setup`.
         optional #[serde(default, skip_serializing_if = "Option::is_none")] agent: NetworkPhase,

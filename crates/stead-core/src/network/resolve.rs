@@ -108,8 +108,8 @@ fn refuse_full(network: &Network, layer: Layer, full: bool) -> Result<(), Networ
 
 /// Returns the rules of a phase that a layer does not mention. `None` takes nothing away.
 ///
-/// The platform is the ceiling, so what it does not mention is closed. Somebody must ask for a phase: the agent
-/// type, or the task of an agent type that says nothing at all about the network.
+/// The platform is the ceiling, so what it does not mention is closed. One layer must ask for a
+/// phase: the agent type, or the task of an agent type that says nothing about the network.
 fn unmentioned(layer: Layer, phase: Phase, declared: &Declarations<'_>) -> Option<Vec<Rule>> {
     let task_asks = || declared.task.is_some_and(|task| task.phase(phase).is_some());
     let closed = match layer {

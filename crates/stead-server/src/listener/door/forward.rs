@@ -114,7 +114,8 @@ async fn join(client: OnUpgrade, program: OnUpgrade) {
     }
 }
 
-/// Copies bytes in both directions until both ends have closed, or the connection to the box is cut.
+/// Copies bytes in both directions until both ends have closed, or the connection to the box is
+/// cut.
 pub(crate) async fn copy(client: Upgraded, mut program: impl AsyncRead + AsyncWrite + Unpin) {
     let mut client = TokioIo::new(client);
     let copied = tokio::io::copy_bidirectional_with_sizes(&mut client, &mut program, BUFFER, BUFFER).await;

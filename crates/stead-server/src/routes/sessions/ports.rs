@@ -102,8 +102,8 @@ fn is_loopback(host: &str) -> bool {
 
 /// Connect to a port of the session's box, for any protocol.
 ///
-/// The request needs `Connection: upgrade` and `Upgrade: tcp`. After the response 101 the connection
-/// carries the bytes of the port.
+/// The request needs `Connection: upgrade` and `Upgrade: tcp`. After the response 101 the
+/// connection carries the bytes of the port.
 #[utoipa::path(get, path = "/sessions/{id}/ports/{port}:connect", tag = "ports", operation_id = "connect_port",
     params(("id" = schema::SessionId, Path), ("port" = schema::PortNumber, Path)),
     responses((status = 101, description = "The connection is open."), (status = 409), (status = 422), (status = 502)))]
