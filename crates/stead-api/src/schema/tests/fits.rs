@@ -25,7 +25,7 @@ fn keyword_holds(schema: &Value, keyword: &str, rule: &Value, value: &Value) -> 
     let number = || rule.as_u64().unwrap();
     let count = |length: usize| length as u64;
     match keyword {
-        "description" | "format" | "default" | "discriminator" => true,
+        "writeOnly" | "description" | "format" | "default" | "discriminator" => true,
         "$ref" => fits(rule.as_str().unwrap().rsplit('/').next().unwrap(), value),
         "type" => match rule {
             Value::Array(kinds) => kinds.iter().any(|kind| is(kind, value)),
