@@ -460,17 +460,19 @@ pub fn fold(state: &mut State, recorded: &Recorded) {
             session.status = Status::Closed;
             session.ended_at = Some(recorded.at);
         }
-        workspace_event => {
-            if let Some(workspace) = session.workspace.as_mut() {
-                Arc::make_mut(&mut workspace.timeline).note(recorded);
-                fold_into_workspace(workspace, workspace_event);
-                // The files of a clone come from its source's mounts and bundle.
-                let brought = session.spec.workspace.as_ref().and_then(|spec| spec.brought.as_ref());
-                if let (Event::ProvisionStarted { .. }, Some(brought)) = (workspace_event, brought) {
-                    workspace.report = Arc::new(StepReport::clone(brought));
-                }
-            }
-        }
+        _ => fold_workspace_event(session, recorded),
+    }
+}
+
+/// Folds an event of provisioning, of the workspace or of its removal.
+fn fold_workspace_event(session: &mut Session, recorded: &Recorded) {
+    let Some(workspace) = session.workspace.as_mut() else { return };
+    Arc::make_mut(&mut workspace.timeline).note(recorded);
+    fold_into_workspace(workspace, &recorded.event);
+    // The files of a clone come from its source's mounts and bundle.
+    let brought = session.spec.workspace.as_ref().and_then(|spec| spec.brought.as_ref());
+    if let (Event::ProvisionStarted { .. }, Some(brought)) = (&recorded.event, brought) {
+        workspace.report = Arc::new(StepReport::clone(brought));
     }
 }
 

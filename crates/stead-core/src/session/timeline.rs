@@ -84,7 +84,7 @@ impl Timeline {
             }
             Event::SetupOutputReceived { chunks, .. } => {
                 let lines = chunks.iter().flat_map(|chunk| chunk.text.lines());
-                let last = lines.map(str::trim).filter(|line| !line.is_empty()).last();
+                let last = lines.map(str::trim).rfind(|line| !line.is_empty());
                 if let (Some(step), Some(last)) = (self.running(), last) {
                     let detail = last.chars().filter(|sign| !sign.is_control()).take(MOST_DETAIL).collect();
                     step.progress = Some(StepProgress { stage: RUNNING.to_owned(), percent: 0, detail });
