@@ -18,6 +18,9 @@ use crate::output::progress::Progress;
 
 /// Time for which a command waits without showing progress.
 const QUIET: Duration = Duration::from_secs(1);
+/// Attempts to find an interrupted session, and the pause between two of them.
+const CLOSE_TRIES: u32 = 100;
+const CLOSE_PAUSE: Duration = Duration::from_millis(100);
 
 /// Creates a session and returns it when it is settled, or its state after `wait`.
 pub(crate) fn create_session(
@@ -100,11 +103,7 @@ impl Interrupt {
                 }
             });
             if stored.compare_exchange(0, code, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
-                // Closing the session ends the request that waits for it. Errors mean that there is
-                // no session.
-                if let Ok(session) = client.create::<Session>("/sessions?wait=0", &body, &key, Duration::ZERO) {
-                    let _ = client.delete::<Session>(&format!("/sessions/{}", segment(&session.id.to_string())));
-                }
+                close_by_key(&client, &body, &key);
             }
         });
         Ok(Self(state))
@@ -113,6 +112,20 @@ impl Interrupt {
     /// Stops handling signals. Returns the exit code if a signal came before.
     fn settle(self) -> Option<u8> {
         self.0.compare_exchange(0, SETTLED, Ordering::SeqCst, Ordering::SeqCst).err()
+    }
+}
+
+/// Closes the session of a request, which ends the request that waits for it.
+///
+/// The server refuses the key while the first request is held, so this tries for longer than
+/// [`QUIET`]. Errors after that mean that there is no session.
+fn close_by_key(client: &Client, body: &Value, key: &str) {
+    for _ in 0..CLOSE_TRIES {
+        if let Ok(session) = client.create::<Session>("/sessions?wait=0", body, key, Duration::ZERO) {
+            let _ = client.delete::<Session>(&format!("/sessions/{}", segment(&session.id.to_string())));
+            return;
+        }
+        std::thread::sleep(CLOSE_PAUSE);
     }
 }
 

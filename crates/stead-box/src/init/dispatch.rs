@@ -14,7 +14,7 @@ use super::ports::{Settled, listening};
 use super::serve::Init;
 use super::spawn::{SideChannel, resize};
 use super::{Door, UpperOn};
-use crate::protocol::{AfterRun, Answer, Ask, ExecOrder, GuestErrorKind, Request, VERSION};
+use crate::protocol::{AfterRun, Answer, Ask, ExecOrder, FileAsk, GuestErrorKind, Request, VERSION};
 use crate::spec::{HOME, WORKSPACE};
 
 /// Maximum number of execs. A new one replaces a finished one.
@@ -108,21 +108,9 @@ impl Init {
                 }
                 Err(_) => return self.connections[index].close(),
             },
-            Ask::Files(ask) => {
-                let file = if ask.takes_file() { self.connections[index].take_file() } else { None };
-                if ask.takes_file() && file.is_none() {
-                    return self.connections[index].close();
-                }
-                self.queue(index, id, Work::Files { ask, file })
-            }
+            Ask::Files(ask) => return self.files(index, id, ask),
             Ask::Sockets => return self.lend_sockets(index, id),
-            Ask::Connect { port } => {
-                let number = self.connections[index].number;
-                if let Some(settled) = self.ports.connect(number, id, port) {
-                    self.connected(settled);
-                }
-                None
-            }
+            Ask::Connect { port } => return self.connect_port(index, id, port),
             Ask::Ports => Some(Answer::Ports { ports: listening::ports() }),
             ask @ (Ask::Rest | Ask::Alone) => self.rest(index, id, &ask),
             Ask::Shutdown => {
@@ -132,6 +120,23 @@ impl Init {
         };
         if let Some(answer) = answer {
             self.connections[index].answer(id, answer, &[]);
+        }
+    }
+
+    fn files(&mut self, index: usize, id: u64, ask: Box<FileAsk>) {
+        let file = if ask.takes_file() { self.connections[index].take_file() } else { None };
+        if ask.takes_file() && file.is_none() {
+            return self.connections[index].close();
+        }
+        if let Some(refused) = self.queue(index, id, Work::Files { ask, file }) {
+            self.connections[index].answer(id, refused, &[]);
+        }
+    }
+
+    fn connect_port(&mut self, index: usize, id: u64, port: u16) {
+        let number = self.connections[index].number;
+        if let Some(settled) = self.ports.connect(number, id, port) {
+            self.connected(settled);
         }
     }
 

@@ -14,6 +14,7 @@ const WITHOUT: &[(&str, &str)] = &[
     ("completions", "is a script for a shell"),
     ("mcp", "carries another protocol's messages"),
     ("login", "reads a token; the story of the command shows its answer"),
+    ("forward", "runs until it is interrupted"),
 ];
 
 struct Asked<'a> {
@@ -153,10 +154,22 @@ fn sessions(a: &mut Asked<'_>, session: &str) {
     for verb in ["logs", "kill"] {
         a.ask(&format!("exec {verb} {with_box} {}", exec["id"].as_str().unwrap()));
     }
+    a.ask(&format!("port ls {with_box}"));
+    a.ask(&format!("port open {with_box} 8080"));
+    a.ask(&format!("open {with_box}"));
     let kept = a.ask("setup-cache ls");
     a.ask(&format!("setup-cache rm {}", kept["items"][0]["id"].as_str().unwrap()));
     a.ask(&format!("session close {with_box}"));
     networks(a);
+    secrets(a);
+}
+
+fn secrets(a: &mut Asked<'_>) {
+    std::fs::write(a.directory.join("value.txt"), "a-secret-value").unwrap();
+    a.ask("secret set api --host api.example --file value.txt");
+    for line in ["secret ls", "secret rekey", "secret rm api"] {
+        a.ask(line);
+    }
 }
 
 fn networks(a: &mut Asked<'_>) {
