@@ -279,7 +279,7 @@ pub fn conclude(state: &State, outcome: Outcome) -> Vec<Event> {
         Outcome::RepositoryResolved(resolved) => vec![Event::RepositoryResolved(resolved)],
         Outcome::BranchPushed(pushed) => vec![Event::BranchPushed(pushed)],
         Outcome::CredentialUsed { host, kind, username, purpose, project } => {
-            vec![Event::CredentialUsed { host, kind, username, purpose, project }]
+            vec![Event::CredentialUsed { host, kind, username, purpose, project, secret: None }]
         }
         Outcome::ExecEnded { exec, outcome } => exec::ended(session, exec, outcome),
         Outcome::SnapshotHashed { snapshot, hash } => snapshot_hashed(session, snapshot, hash),

@@ -116,6 +116,9 @@ pub enum Event {
         /// The project that the credential belongs to. Absent for the platform's.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         project: Option<Name>,
+        /// The name of the stored secret, for kind `secret`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        secret: Option<Name>,
     },
     ProvisionFailed {
         attempt: u64,

@@ -7,7 +7,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use stead_core::network::{
-    Allowance, Contact, Destination, Refusal, RefusalCode, RuleProtocol, Treatment, Verdict, judge_address,
+    Allowance, Contact, Destination, Refusal, RefusalCode, RuleProtocol, Service, ServiceName, Treatment, Verdict,
+    judge_address,
 };
 use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream};
@@ -21,10 +22,11 @@ use crate::egress::{FromBox, Policy, Shared};
 use crate::http_requests::Requests;
 use crate::own_addresses;
 use crate::record::{Opened, Refused};
+use crate::service::{self, ServiceTarget};
 
 /// Time for the first bytes that a rule demands.
 const FIRST_BYTES: Duration = Duration::from_secs(10);
-const IDLE: Duration = Duration::from_secs(15 * 60);
+pub(crate) const IDLE: Duration = Duration::from_secs(15 * 60);
 const IDLE_HTTP: Duration = Duration::from_secs(2 * 60);
 /// Pause after a failure to accept, such as too many open files.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -68,7 +70,7 @@ async fn admit(from: &Arc<FromBox>, stream: TcpStream, connections: &mut JoinSet
     });
 }
 
-fn refusal_of(phase: stead_core::network::Phase, contact: &Contact, code: RefusalCode) -> Refused {
+pub(crate) fn refusal_of(phase: stead_core::network::Phase, contact: &Contact, code: RefusalCode) -> Refused {
     Refused::new(phase, contact.destination.to_string(), contact.port, code)
 }
 
@@ -186,6 +188,26 @@ async fn some_bytes(stream: &mut TcpStream) -> Result<Vec<u8>, Cut> {
     }
 }
 
+/// The way of a connection's bytes to the outside.
+enum Way<'a> {
+    Host(Host),
+    Service(&'a ServiceName, &'a Service),
+}
+
+fn way<'a>(policy: &'a Policy, contact: &'a Contact, treatment: Treatment) -> Result<Way<'a>, RefusalCode> {
+    match (&contact.destination, treatment) {
+        (Destination::Name(name), Treatment::Passed) => Ok(Way::Host(Host::Name(name.clone()))),
+        (Destination::Address(address), Treatment::Passed) => Ok(Way::Host(Host::Address(*address))),
+        (Destination::Service(name), Treatment::Service) => {
+            let service = policy.spec.services.get(name).ok_or(RefusalCode::NotAllowed)?;
+            Ok(Way::Service(name, service))
+        }
+        // Requests are read for services only. Sessions with other rules about requests do not
+        // start.
+        _ => Err(RefusalCode::RequestNotAllowed),
+    }
+}
+
 /// Records the contact, connects and copies. The box's side is reset if that fails.
 async fn open(
     shared: &Arc<Shared>,
@@ -197,14 +219,7 @@ async fn open(
 ) -> Result<(), Cut> {
     // Every way out of here before the copying is a failure.
     reset(&stream);
-    let host = match (&contact.destination, allowance.treatment) {
-        (Destination::Name(name), Treatment::Passed) => Host::Name(name.clone()),
-        (Destination::Address(address), Treatment::Passed) => Host::Address(*address),
-        // Functions that read requests are called here. There are none yet, and nothing is sent.
-        (_, Treatment::Service | Treatment::Inspected) | (Destination::Service(_), Treatment::Passed) => {
-            return Err(Cut::Refused(RefusalCode::RequestNotAllowed));
-        }
-    };
+    let way = way(policy, contact, allowance.treatment).map_err(Cut::Refused)?;
     let opened = Opened {
         phase: policy.phase,
         contact: contact.clone(),
@@ -216,18 +231,35 @@ async fn open(
         tracing::warn!(%error, "a connection of a box is refused");
         return Err(Cut::Refused(RefusalCode::Unreachable));
     }
-    let outside =
-        shared.server.outside.connect(&host, contact.port, allowance.addresses).await.map_err(Cut::Refused)?;
+    let outside = match &way {
+        Way::Host(host) => {
+            let connected = shared.server.outside.connect(host, contact.port, allowance.addresses).await;
+            Some(connected.map_err(Cut::Refused)?)
+        }
+        Way::Service(..) => None,
+    };
     let counters = shared.tallies.of(policy.phase, &contact.destination.to_string(), contact.port);
     counters.connections.fetch_add(1, Relaxed);
-    let meter = Meter::new(&shared.budget, &counters);
-    let idle = if allowance.protocol == RuleProtocol::Http { IDLE_HTTP } else { IDLE };
     unreset(&stream)?;
+    let carried = async {
+        match (way, outside) {
+            (Way::Service(name, service), _) => {
+                let target = ServiceTarget { name, service, reach: allowance.addresses };
+                service::serve(shared, (policy.phase, contact), target, stream, counters).await
+            }
+            (Way::Host(_), Some(outside)) => {
+                let meter = Meter::new(&shared.budget, &counters);
+                let idle = if allowance.protocol == RuleProtocol::Http { IDLE_HTTP } else { IDLE };
+                copy::both(stream, outside, ready.first, ready.followed, &meter, idle).await
+            }
+            (Way::Host(_), None) => Err(Cut::Lost),
+        }
+    };
     tokio::select! {
         // First, so that no byte leaves after a change of the policy.
         biased;
         () = no_longer_allowed(shared, policy, contact, &allowance) => Err(Cut::Refused(RefusalCode::PhaseEnded)),
-        copied = copy::both(stream, outside, ready.first, ready.followed, &meter, idle) => copied,
+        carried = carried => carried,
     }
 }
 

@@ -44,37 +44,27 @@ pub(crate) enum Followed {
 pub(crate) struct Meter<'a> {
     pub(crate) budget: &'a Budget,
     pub(crate) counters: &'a Counters,
+    activity: Activity,
+}
+
+/// The time of a connection's last byte.
+pub(crate) struct Activity {
     started: Instant,
     /// Milliseconds from the start to the last byte.
     last: AtomicU64,
 }
 
-impl<'a> Meter<'a> {
-    pub(crate) fn new(budget: &'a Budget, counters: &'a Counters) -> Self {
-        Self { budget, counters, started: Instant::now(), last: AtomicU64::new(0) }
+impl Activity {
+    pub(crate) fn new() -> Self {
+        Self { started: Instant::now(), last: AtomicU64::new(0) }
     }
 
-    /// Counts bytes that the box sent, before they leave.
-    pub(crate) async fn sent(&self, count: usize) -> Result<(), Cut> {
-        self.moved();
-        self.budget.spend(count as u64).map_err(Cut::Refused)?;
-        self.counters.bytes_out.fetch_add(count as u64, Relaxed);
-        self.budget.out.take(count).await;
-        Ok(())
-    }
-
-    async fn received(&self, count: usize) {
-        self.moved();
-        self.counters.bytes_in.fetch_add(count as u64, Relaxed);
-        self.budget.inwards.take(count).await;
-    }
-
-    fn moved(&self) {
+    pub(crate) fn moved(&self) {
         self.last.store(self.started.elapsed().as_millis() as u64, Relaxed);
     }
 
     /// Returns when nothing has moved for this long.
-    async fn idle(&self, most: Duration) {
+    pub(crate) async fn idle(&self, most: Duration) {
         loop {
             let until = self.started + Duration::from_millis(self.last.load(Relaxed)) + most;
             if Instant::now() >= until {
@@ -82,6 +72,27 @@ impl<'a> Meter<'a> {
             }
             tokio::time::sleep_until(until).await;
         }
+    }
+}
+
+impl<'a> Meter<'a> {
+    pub(crate) fn new(budget: &'a Budget, counters: &'a Counters) -> Self {
+        Self { budget, counters, activity: Activity::new() }
+    }
+
+    /// Counts bytes that the box sent, before they leave.
+    pub(crate) async fn sent(&self, count: usize) -> Result<(), Cut> {
+        self.activity.moved();
+        self.budget.spend(count as u64).map_err(Cut::Refused)?;
+        self.counters.bytes_out.fetch_add(count as u64, Relaxed);
+        self.budget.out.take(count).await;
+        Ok(())
+    }
+
+    async fn received(&self, count: usize) {
+        self.activity.moved();
+        self.counters.bytes_in.fetch_add(count as u64, Relaxed);
+        self.budget.inwards.take(count).await;
     }
 }
 
@@ -104,7 +115,7 @@ pub(crate) async fn both(
         let down = down(&outside_read, &mut inside_write, &accepted, meter);
         tokio::select! {
             done = async { tokio::try_join!(up, down) } => done.map(drop),
-            () = meter.idle(idle) => Err(Cut::Lost),
+            () = meter.activity.idle(idle) => Err(Cut::Lost),
         }
     };
     if done.is_err() {

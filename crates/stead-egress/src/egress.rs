@@ -6,16 +6,20 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use rustls::ClientConfig;
+use rustls::pki_types::CertificateDer;
 use stead_core::Timestamp;
 use stead_core::network::{
-    Contact, Destination, Grant, HostName, MatchedRule, NetworkSpec, Phase, RefusalCode, Verdict, judge,
+    Contact, Destination, Grant, HostName, MatchedRule, NetworkSpec, Phase, Refusal, RefusalCode, RequestAllowance,
+    Verdict, judge, judge_request,
 };
 use tokio::net::{TcpListener, UdpSocket};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OnceCell, Semaphore, watch};
 use tokio::task::JoinHandle;
 
 use crate::connection;
 use crate::dial::Outside;
+use crate::http::{self, InvalidRoots};
 use crate::limits::Bucket;
 use crate::names::{Names, is_made_up};
 use crate::record::{Opened, Record, Refused, Unrecorded};
@@ -31,11 +35,39 @@ const REMEMBERED_REFUSALS: usize = 256;
 pub struct EgressServer {
     pub outside: Outside,
     pub(crate) slots: Semaphore,
+    extra_roots: Vec<CertificateDer<'static>>,
+    tls: OnceCell<Arc<ClientConfig>>,
 }
 
 impl Default for EgressServer {
     fn default() -> Self {
-        Self { outside: Outside::default(), slots: Semaphore::new(MOST_CONNECTIONS) }
+        Self {
+            outside: Outside::default(),
+            slots: Semaphore::new(MOST_CONNECTIONS),
+            extra_roots: Vec::new(),
+            tls: OnceCell::new(),
+        }
+    }
+}
+
+impl EgressServer {
+    /// Trusts the certificates of a PEM file besides the roots of the system.
+    pub fn with_roots(pem: &[u8]) -> Result<Self, InvalidRoots> {
+        Ok(Self { extra_roots: http::read_roots(pem)?, ..Self::default() })
+    }
+
+    /// Returns the settings of TLS. The roots of the system are read at the first use.
+    pub(crate) async fn tls(&self) -> Result<Arc<ClientConfig>, RefusalCode> {
+        let read = || async {
+            let roots = self.extra_roots.clone();
+            let made = tokio::task::spawn_blocking(move || http::client_config(roots)).await;
+            made.ok()?.inspect_err(|error| tracing::error!(%error, "cannot prepare TLS for services")).ok()
+        };
+        self.tls
+            .get_or_try_init(|| async { read().await.ok_or(()) })
+            .await
+            .cloned()
+            .map_err(|()| RefusalCode::Certificate)
     }
 }
 
@@ -64,7 +96,17 @@ impl Policy {
         judge(&self.spec, self.phase, &self.grants_in_force(), contact)
     }
 
-    pub(crate) fn grants_in_force(&self) -> Vec<Grant> {
+    /// Judges a request on an allowed connection now.
+    pub(crate) fn judge_request(
+        &self,
+        contact: &Contact,
+        method: &str,
+        target: &str,
+    ) -> Result<RequestAllowance, Refusal> {
+        judge_request(&self.spec, self.phase, &self.grants_in_force(), contact, method, target)
+    }
+
+    fn grants_in_force(&self) -> Vec<Grant> {
         let now = now();
         self.grants.iter().filter(|grant| now < grant.until).cloned().collect()
     }
@@ -111,6 +153,8 @@ pub(crate) struct Shared {
     pub(crate) record: Arc<dyn Record>,
     pub(crate) budget: Budget,
     pub(crate) starts: Bucket,
+    /// Requests per minute.
+    pub(crate) requests: Option<Bucket>,
     pub(crate) slots: Arc<Semaphore>,
     pub(crate) tallies: Tallies,
     recorded: tokio::sync::Mutex<BTreeSet<(Phase, Contact, Vec<MatchedRule>)>>,
@@ -155,6 +199,7 @@ impl Egress {
             most_out: limits.bytes_out,
             spent: AtomicU64::new(bytes_out),
         };
+        let requests = limits.requests_per_minute.map(Bucket::per_minute);
         let (starts, slots) = (Bucket::new(limits.connections_per_second), limits.connections);
         let slots = Arc::new(Semaphore::new(usize::try_from(slots).unwrap_or(MOST_CONNECTIONS).min(MOST_CONNECTIONS)));
         Self(Arc::new(Shared {
@@ -163,6 +208,7 @@ impl Egress {
             record,
             budget,
             starts,
+            requests,
             slots,
             tallies: Tallies::default(),
             recorded: tokio::sync::Mutex::default(),

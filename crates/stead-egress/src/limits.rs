@@ -5,17 +5,25 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// An amount that refills at a rate, up to the amount of one second.
+/// An amount that refills at a rate, up to a maximum.
 #[derive(Debug)]
 pub(crate) struct Bucket {
     per_second: f64,
+    most: f64,
     state: Mutex<(f64, Instant)>,
 }
 
 impl Bucket {
+    /// A rate per second, up to the amount of one second.
     pub(crate) fn new(per_second: u64) -> Self {
         let per_second = per_second.max(1) as f64;
-        Self { per_second, state: Mutex::new((per_second, Instant::now())) }
+        Self { per_second, most: per_second, state: Mutex::new((per_second, Instant::now())) }
+    }
+
+    /// A rate per minute, up to the amount of one minute.
+    pub(crate) fn per_minute(rate: u64) -> Self {
+        let most = rate.max(1) as f64;
+        Self { per_second: most / 60.0, most, state: Mutex::new((most, Instant::now())) }
     }
 
     /// Takes one if there is one.
@@ -34,10 +42,15 @@ impl Bucket {
 
     /// Takes an amount, and waits until the rate allows it.
     pub(crate) async fn take(&self, amount: usize) {
-        let wait = self.take_at(amount, Instant::now());
+        let wait = self.take_and_wait(amount);
         if !wait.is_zero() {
             tokio::time::sleep(wait).await;
         }
+    }
+
+    /// Takes an amount and returns the time that the caller must wait.
+    pub(crate) fn take_and_wait(&self, amount: usize) -> Duration {
+        self.take_at(amount, Instant::now())
     }
 
     /// Takes an amount and returns the time to wait.
@@ -51,7 +64,7 @@ impl Bucket {
         // Two numbers that are valid in any combination.
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let refill = now.saturating_duration_since(state.1).as_secs_f64() * self.per_second;
-        *state = ((state.0 + refill).min(self.per_second), now);
+        *state = ((state.0 + refill).min(self.most), now);
         state
     }
 }

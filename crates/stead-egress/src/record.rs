@@ -1,7 +1,10 @@
 //! What the engine keeps of a session's connections.
 
 use async_trait::async_trait;
-use stead_core::network::{Contact, MatchedRule, Phase, Refusal, RefusalCode, RuleProtocol, Treatment};
+use stead_core::Name;
+use stead_core::network::{Contact, MatchedRule, Phase, Refusal, RefusalCode, RuleProtocol, ServiceName, Treatment};
+
+use crate::http::UsableSecret;
 
 /// The first contact with a host and port in a phase, by these rules.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,7 +38,18 @@ impl Refused {
 #[error("the contact could not be recorded: {0}")]
 pub struct Unrecorded(pub String);
 
-/// Keeps first contacts and first refusals.
+/// A secret that the next request to a service carries.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SecretUse {
+    pub secret: Name,
+    /// The project that owns the secret; `None` for the platform's.
+    pub project: Option<Name>,
+    pub service: ServiceName,
+    /// Host and port that receive it.
+    pub target: String,
+}
+
+/// Keeps first contacts and first refusals, and opens secrets.
 #[async_trait]
 pub trait Record: Send + Sync {
     /// Makes a first contact durable. No byte leaves before this returns `Ok`.
@@ -43,4 +57,11 @@ pub trait Record: Send + Sync {
 
     /// Keeps the first refusal of a host, port and reason.
     async fn refused(&self, refused: &Refused);
+
+    /// Opens a secret that the session may use now.
+    async fn secret(&self, name: &Name) -> Result<UsableSecret, RefusalCode>;
+
+    /// Makes the first use of a secret on a connection durable. The secret is not sent before this
+    /// returns `Ok`.
+    async fn secret_used(&self, used: &SecretUse) -> Result<(), Unrecorded>;
 }

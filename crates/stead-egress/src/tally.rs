@@ -14,6 +14,8 @@ pub(crate) const MOST_DESTINATIONS: usize = 1_000;
 pub struct Traffic {
     pub connections: u64,
     pub refused: u64,
+    /// HTTP requests that the server read.
+    pub requests: u64,
     /// Bytes that the box sent.
     pub bytes_out: u64,
     /// Bytes that the box received.
@@ -34,6 +36,7 @@ pub struct Tally {
 pub(crate) struct Counters {
     pub(crate) connections: AtomicU64,
     pub(crate) refused: AtomicU64,
+    pub(crate) requests: AtomicU64,
     pub(crate) bytes_out: AtomicU64,
     pub(crate) bytes_in: AtomicU64,
 }
@@ -43,6 +46,7 @@ impl Counters {
         Traffic {
             connections: self.connections.swap(0, Relaxed),
             refused: self.refused.swap(0, Relaxed),
+            requests: self.requests.swap(0, Relaxed),
             bytes_out: self.bytes_out.swap(0, Relaxed),
             bytes_in: self.bytes_in.swap(0, Relaxed),
         }

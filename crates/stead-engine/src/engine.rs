@@ -1,7 +1,7 @@
 //! The engine: the shared state and services of all operations.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -58,6 +58,8 @@ pub struct Settings {
     pub default_limits: ResourceLimits,
     /// The hosts of each network preset.
     pub network_presets: Presets,
+    /// A PEM file with roots that services may have besides those of the system.
+    pub extra_roots: Option<PathBuf>,
     /// Maximum number of live sessions with a workspace.
     pub max_sessions: u32,
     /// Limits the sum of the memory limits of all boxes. `None` for no limit.
@@ -103,6 +105,7 @@ impl Default for Settings {
             default_provider: ProviderName::Memory,
             default_limits: ResourceLimits::default(),
             network_presets: Presets::default(),
+            extra_roots: None,
             max_sessions: 1000,
             box_memory: None,
             concurrent_creations: default_concurrent_creations(),
@@ -148,8 +151,17 @@ pub enum StartError {
     TokenKey,
     #[error("the settings of the platform in the database cannot be read")]
     Platform(#[source] serde_json::Error),
+    #[error("cannot use the certificates in {} (network.extra_roots)", path.display())]
+    ExtraRoots { path: PathBuf, source: Box<dyn std::error::Error + Send + Sync> },
     #[error("cannot resume the sessions of the last run")]
     Recover(#[source] OpError),
+}
+
+fn egress(extra_roots: Option<&Path>) -> Result<EgressServer, StartError> {
+    let Some(path) = extra_roots else { return Ok(EgressServer::default()) };
+    let unusable = |source| StartError::ExtraRoots { path: path.to_owned(), source };
+    let pem = std::fs::read(path).map_err(|error| unusable(error.into()))?;
+    EgressServer::with_roots(&pem).map_err(|error| unusable(error.into()))
 }
 
 /// A running Stead without its API. A clone is another handle to the same engine.
@@ -206,6 +218,7 @@ impl Engine {
         };
         let tokens = Tokens::load(&store, platform.unwrap_or_default().roles).await?;
         let secrets = SecretVault::new(settings.secret_key.clone(), token_key.placeholder_key());
+        let egress = Arc::new(egress(settings.extra_roots.as_deref())?);
         let digests = Digests::new(settings.parsers.clone());
         let lanes = Lanes::new(settings.calls_per_session);
         let creations = Creations::new(settings.concurrent_creations);
@@ -224,7 +237,7 @@ impl Engine {
             readiness: Readiness::default(),
             workspace_users: WorkspaceUsers::default(),
             digests,
-            egress: Arc::default(),
+            egress,
             pool: Pool::default(),
             connections: Connections::default(),
             exports: Arc::new(Semaphore::new(MOST_EXPORTS)),

@@ -80,9 +80,16 @@ class Web(http.server.BaseHTTPRequestHandler):
         if self.command != "HEAD":
             self.wfile.write(body)
 
+    def echo(self, body):
+        lines = [f"{name}: {value}" for name, value in self.headers.items()]
+        log("echo.log", json.dumps({"path": self.path, "headers": lines, "body": body.decode("latin-1")}))
+        self.reply(("\n".join(lines) + "\n").encode() + body, 200, [("X-Echo", self.headers.get("Authorization", ""))])
+
     def do_GET(self):
         parts = self.path.strip("/").split("/")
         log("requests.log", f"{self.headers.get('Host')} {self.command} {self.path}")
+        if parts[0] == "echo":
+            return self.echo(b"")
         if parts[0] == "big":
             return self.reply(b"x" * int(parts[1]))
         if parts[0] == "slow":
@@ -112,6 +119,8 @@ class Web(http.server.BaseHTTPRequestHandler):
     def do_POST(self):
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         log("requests.log", f"{self.headers.get('Host')} {self.command} {self.path} {len(body)}")
+        if self.path.startswith("/echo"):
+            return self.echo(body)
         self.reply(f"{len(body)}\n".encode())
 
 
@@ -164,11 +173,15 @@ def start(port, handler, context=None):
 
 tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
 tls.load_cert_chain(os.path.join(directory, "leaf.pem"), os.path.join(directory, "leaf.key"))
+# The root of this one is not among the trusted ones.
+untrusted = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+untrusted.load_cert_chain(os.path.join(directory, "untrusted-leaf.pem"), os.path.join(directory, "untrusted-leaf.key"))
 threading.Thread(target=serve_names, daemon=True).start()
 start(80, Web)
 start(8080, Web)
 start(443, Web, tls)
 start(8443, Web, tls)
+start(9443, Web, untrusted)
 start(7000, Echo)
 start(7001, Sink)
 for port in [22, 5432, 6379]:

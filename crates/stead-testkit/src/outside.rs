@@ -99,7 +99,7 @@ impl Outside {
         fs::rename(new, self.path("zone.json")).unwrap();
     }
 
-    /// Returns the lines of a log: `dns`, `connections`, `requests`, `sink` or `errors`.
+    /// Returns the lines of a log: `dns`, `connections`, `requests`, `echo`, `sink` or `errors`.
     pub fn log(&self, name: &str) -> Vec<String> {
         let text = fs::read_to_string(self.path(&format!("{name}.log"))).unwrap_or_default();
         text.lines().map(str::to_owned).collect()
@@ -114,48 +114,11 @@ impl Drop for Outside {
     }
 }
 
-/// Makes a root and a certificate for all names, and puts the root among the trusted ones of this
-/// mount namespace.
+/// Makes certificates for all names: one by a root that this mount namespace trusts, and one by a
+/// root that it does not, in `untrusted-root.pem`.
 fn certificates(directory: &Path) {
-    let at = |name: &str| text(&directory.join(name)).to_owned();
-    let subject = ["-subj", "/CN=outside"];
-    let root = [
-        "req",
-        "-x509",
-        "-newkey",
-        "rsa:2048",
-        "-nodes",
-        "-days",
-        "2",
-        "-keyout",
-        &at("root.key"),
-        "-out",
-        &at("root.pem"),
-    ];
-    run("openssl", &[&root[..], &subject].concat());
-    let names: Vec<String> =
-        ZONE.iter().map(|(name, _)| format!("DNS:{name}")).chain(["DNS:*.example".to_owned()]).collect();
-    fs::write(directory.join("leaf.ext"), format!("subjectAltName={}\n", names.join(","))).unwrap();
-    let request = ["req", "-newkey", "rsa:2048", "-nodes", "-keyout", &at("leaf.key"), "-out", &at("leaf.csr")];
-    run("openssl", &[&request[..], &subject].concat());
-    let sign = [
-        "x509",
-        "-req",
-        "-in",
-        &at("leaf.csr"),
-        "-CA",
-        &at("root.pem"),
-        "-CAkey",
-        &at("root.key"),
-        "-CAcreateserial",
-        "-days",
-        "2",
-        "-extfile",
-        &at("leaf.ext"),
-        "-out",
-        &at("leaf.pem"),
-    ];
-    run("openssl", &sign);
+    authority(directory, "");
+    authority(directory, "untrusted-");
     let trusted = directory.join("certs");
     run("cp", &["-a", "/etc/ssl/certs", text(&trusted)]);
     let bundle = trusted.join("ca-certificates.crt");
@@ -163,6 +126,22 @@ fn certificates(directory: &Path) {
     all.extend(fs::read(directory.join("root.pem")).unwrap());
     fs::write(&bundle, all).unwrap();
     run("mount", &["--bind", text(&trusted), "/etc/ssl/certs"]);
+}
+
+/// Makes a root and a certificate for all names.
+fn authority(directory: &Path, prefix: &str) {
+    let at = |name: &str| text(&directory.join(format!("{prefix}{name}"))).to_owned();
+    let subject = format!("/CN={prefix}outside");
+    let (root_key, root, leaf_key) = (at("root.key"), at("root.pem"), at("leaf.key"));
+    let (request, leaf, names) = (at("leaf.csr"), at("leaf.pem"), at("leaf.ext"));
+    let key = ["-newkey", "rsa:2048", "-nodes", "-subj", &subject];
+    run("openssl", &[&["req", "-x509", "-days", "2", "-keyout", &root_key, "-out", &root], &key[..]].concat());
+    let all: Vec<String> =
+        ZONE.iter().map(|(name, _)| format!("DNS:{name}")).chain(["DNS:*.example".to_owned()]).collect();
+    fs::write(&names, format!("subjectAltName={}\n", all.join(","))).unwrap();
+    run("openssl", &[&["req", "-keyout", &leaf_key, "-out", &request], &key[..]].concat());
+    let sign = ["x509", "-req", "-CAcreateserial", "-days", "2", "-in", &request, "-CA", &root, "-CAkey", &root_key];
+    run("openssl", &[&sign[..], &["-extfile", &names, "-out", &leaf]].concat());
 }
 
 fn text(path: &Path) -> &str {

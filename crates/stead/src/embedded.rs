@@ -303,6 +303,7 @@ fn engine_settings(
         default_provider: settings.default_provider,
         default_limits: settings.default_limits.clone(),
         network_presets: settings.network_presets.clone(),
+        extra_roots: settings.extra_roots.clone(),
         max_sessions: settings.max_sessions,
         box_memory: settings.memory_overcommit.and_then(|overcommit| {
             let host_bytes = host_memory::bytes();

@@ -15,6 +15,10 @@ words!(
         ProviderFallback = "provider_fallback",
         ContentApplied = "content_applied",
         CredentialUsed = "credential_used",
+        /// A request to a service carries a stored secret, for the first time on its connection.
+        SecretUsed = "secret_used",
+        /// A program in a box sent the placeholder of a secret to a place that it is not for.
+        SecretMisplaced = "secret_misplaced",
         BranchPushed = "branch_pushed",
         /// An actor connected to a port of a box for the first time.
         PortOpened = "port_opened",

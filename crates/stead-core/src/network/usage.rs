@@ -75,6 +75,9 @@ pub struct HostTraffic {
     pub connections: u64,
     #[serde(default, skip_serializing_if = "is_zero")]
     pub refused: u64,
+    /// HTTP requests to a service.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub requests: u64,
     /// Bytes that the box sent.
     pub bytes_out: u64,
     /// Bytes that the box received.

@@ -4,3 +4,4 @@
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod passing;
+mod service;

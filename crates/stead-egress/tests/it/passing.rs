@@ -4,8 +4,10 @@ use std::net::{Ipv4Addr, TcpListener, UdpSocket};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use stead_core::network::{NetworkSpec, Phase};
-use stead_egress::{Egress, EgressServer, Opened, Policy, Record, Refused, Sockets, Unrecorded};
+use stead_core::Name;
+use stead_core::network::{NetworkSpec, Phase, RefusalCode};
+use stead_egress::http::UsableSecret;
+use stead_egress::{Egress, EgressServer, Opened, Policy, Record, Refused, SecretUse, Sockets, Unrecorded};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 
@@ -24,6 +26,14 @@ impl Record for Kept {
 
     async fn refused(&self, refused: &Refused) {
         self.refused.lock().unwrap().push(refused.clone());
+    }
+
+    async fn secret(&self, _: &Name) -> Result<UsableSecret, RefusalCode> {
+        Err(RefusalCode::SecretUnavailable)
+    }
+
+    async fn secret_used(&self, used: &SecretUse) -> Result<(), Unrecorded> {
+        Err(Unrecorded(format!("{} has no place here", used.secret)))
     }
 }
 

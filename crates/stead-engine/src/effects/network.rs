@@ -10,19 +10,24 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use stead_core::event::Event;
+use stead_core::identity::Tenant;
 use stead_core::network::{
-    HostTraffic, InForce, NetworkRefused, OpenedContact, Phase, RefusedContact, TalliedTraffic, Treatment, Window,
-    reachable,
+    HostTraffic, InForce, NetworkRefused, OpenedContact, Phase, RefusalCode, RefusedContact, TalliedTraffic, Treatment,
+    Window, reachable,
 };
+use stead_core::secret::SealedSecret;
 use stead_core::session::Session;
 use stead_core::spec::SessionSpec;
-use stead_core::{Rejection, SessionId, Status};
-use stead_egress::{Egress, Opened, Policy, Record, Refused, Serving, Sockets, Unrecorded};
+use stead_core::{Name, Rejection, SessionId, Status};
+use stead_egress::http::UsableSecret;
+use stead_egress::{Egress, Opened, Policy, Record, Refused, SecretUse, Serving, Sockets, Unrecorded};
 use stead_providers::{LentNetworks, TakenNetwork, Workspace};
 use tokio::net::UnixStream;
 use tokio_util::sync::CancellationToken;
 
+use crate::effects::secret_vault::{self, SecretUser, find_usable};
 use crate::engine::Engine;
+use crate::error::OpError;
 use crate::open_session::OpenSession;
 
 /// Interval of the counts of traffic outside of calls.
@@ -100,18 +105,19 @@ impl SessionNetwork {
     }
 }
 
-/// Refuses a session whose hosts only a server that reads requests can let it reach. This server
-/// passes connections on and reads no requests.
+/// Refuses a session with rules about the requests to a host. The server reads the requests to
+/// services, and passes every other connection on.
 pub(crate) fn check_passable(spec: &SessionSpec) -> Result<(), Rejection> {
     let network = spec.workspace.as_ref().and_then(|workspace| workspace.network.as_ref());
     let Some(network) = network else { return Ok(()) };
     let hosts = [Phase::Setup, Phase::Agent].into_iter().flat_map(|phase| reachable(network, phase, &[]));
-    match hosts.into_iter().find(|host| host.how != Treatment::Passed) {
+    match hosts.into_iter().find(|host| host.how == Treatment::Inspected) {
         None => Ok(()),
         Some(host) => {
             let reason = format!(
-                "to reach {}, the server would have to read requests, which it cannot do yet: leave out services, \
-                 methods, paths, secret, inspect, encoded_slash and upgrade",
+                "a rule about the requests to {} cannot be kept, because the server reads only the requests to \
+                 services: leave out methods, paths, secret, inspect, encoded_slash and upgrade, or let the platform \
+                 define a service for the host (platform.network.services) and allow \"service:NAME\"",
                 host.host
             );
             Err(NetworkRefused::Invalid { field: "network".to_owned(), reason }.into())
@@ -165,6 +171,7 @@ async fn tally_egress(session: &OpenSession, egress: &Egress, window: Window) {
             port: tally.port,
             connections: tally.traffic.connections,
             refused: tally.traffic.refused,
+            requests: tally.traffic.requests,
             bytes_out: tally.traffic.bytes_out,
             bytes_in: tally.traffic.bytes_in,
         })
@@ -262,12 +269,30 @@ struct Recorder {
 
 impl Recorder {
     async fn note(&self, event: Event) -> Result<(), Unrecorded> {
-        let unrecorded = |error: crate::error::OpError| Unrecorded(error.to_string());
+        let unrecorded = |error: OpError| Unrecorded(error.to_string());
         let session = OpenSession::open(&self.engine, self.id).await.map_err(unrecorded)?;
         match session.note(event).await.map_err(unrecorded)? {
             true => Ok(()),
             false => Err(Unrecorded("the session has ended".to_owned())),
         }
+    }
+
+    /// Opens a secret as it is stored now. `None` if the session may not use it.
+    async fn usable(&self, name: &Name) -> Result<Option<UsableSecret>, OpError> {
+        let state = OpenSession::open(&self.engine, self.id).await?.state().await;
+        let Some(session) = state.session else { return Ok(None) };
+        let spec = &session.spec;
+        let agent_type_tenant = Tenant::of(spec.agent_type_project.as_ref());
+        let user = SecretUser {
+            project: spec.project.as_ref(),
+            agent_type: &spec.agent_type,
+            agent_type_tenant: &agent_type_tenant,
+        };
+        let Some(sealed) = find_usable(&self.engine, &user, name).await? else { return Ok(None) };
+        let value = secret_vault::open(&self.engine, &sealed).await?;
+        let placeholder = self.engine.secrets().placeholder(self.id, name);
+        let SealedSecret { name, project, version, binding, .. } = sealed;
+        Ok(Some(UsableSecret { name, project, version, binding, value, placeholder }))
     }
 }
 
@@ -292,6 +317,26 @@ impl Record for Recorder {
         if let Err(error) = self.note(Event::NetworkRefused(refused_contact(refused.clone()))).await {
             tracing::warn!(session = %self.id, %error, "cannot record a refused connection");
         }
+    }
+
+    async fn secret(&self, name: &Name) -> Result<UsableSecret, RefusalCode> {
+        let found = self.usable(name).await.unwrap_or_else(|error| {
+            tracing::warn!(session = %self.id, secret = %name, error = &error as &dyn std::error::Error, "a secret cannot be used");
+            None
+        });
+        found.ok_or(RefusalCode::SecretUnavailable)
+    }
+
+    async fn secret_used(&self, used: &SecretUse) -> Result<(), Unrecorded> {
+        let event = Event::CredentialUsed {
+            host: used.target.clone(),
+            kind: "secret".to_owned(),
+            username: None,
+            purpose: format!("service {}", used.service),
+            project: used.project.clone(),
+            secret: Some(used.secret.clone()),
+        };
+        self.note(event).await
     }
 }
 

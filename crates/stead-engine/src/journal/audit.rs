@@ -6,7 +6,7 @@
 use serde_json::{Value, json};
 use stead_core::content::fault::Stage;
 use stead_core::identity::{Permission, Tenant, Token};
-use stead_core::network::{Grant, NetworkSpec, Phase, reachable};
+use stead_core::network::{Grant, NetworkSpec, Phase, RefusalCode, reachable};
 use stead_core::secret::SealedSecret;
 use stead_core::session::warning::WarningCode;
 use stead_core::{Actor, AuditKind, Event, Name, Rejection, SessionId, Timestamp};
@@ -69,7 +69,11 @@ pub(crate) fn entries(session: SessionId, event: &Event, at: Timestamp) -> Vec<A
             let body = json!({"mode": applied.mode, "point": applied.point, "snapshot": applied.snapshot, "replaced": applied.replaced});
             vec![entry(AuditKind::ContentApplied, &Actor::System, body)]
         }
-        Event::CredentialUsed { host, kind, username, purpose, project } => {
+        Event::CredentialUsed { host, purpose, project, secret: Some(secret), .. } => {
+            let body = json!({"secret": secret, "host": host, "purpose": purpose, "project": project});
+            vec![entry(AuditKind::SecretUsed, &Actor::System, body)]
+        }
+        Event::CredentialUsed { host, kind, username, purpose, project, secret: None } => {
             let body =
                 json!({"host": host, "kind": kind, "username": username, "purpose": purpose, "project": project});
             vec![entry(AuditKind::CredentialUsed, &Actor::System, body)]
@@ -92,6 +96,9 @@ pub(crate) fn entries(session: SessionId, event: &Event, at: Timestamp) -> Vec<A
             let keys = metadata.as_ref().map(|metadata| metadata.keys().collect::<Vec<_>>());
             let body = json!({"expires_at": expires_at, "metadata_keys": keys});
             vec![entry(AuditKind::SessionUpdated, actor, body)]
+        }
+        Event::NetworkRefused(refused) if refused.why == RefusalCode::SecretMisplaced => {
+            vec![entry(AuditKind::SecretMisplaced, &Actor::System, json!(refused))]
         }
         Event::NetworkRefused(refused) => vec![entry(AuditKind::NetworkRefused, &Actor::System, json!(refused))],
         Event::NetworkNarrowed { deny, actor } => {

@@ -1,7 +1,7 @@
 //! `[network]` of `stead.toml`.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -19,12 +19,26 @@ pub(super) struct NetworkTable {
     /// Rules of each preset, in the form that a rule has in a request.
     #[serde(default)]
     presets: BTreeMap<String, Vec<Value>>,
+    /// A PEM file with roots that the certificates of services may have besides those of the system.
+    extra_roots: Option<PathBuf>,
 }
 
 impl Config {
     /// The presets of the file, checked.
     pub(crate) fn network_presets(&self) -> Result<Presets, Failure> {
         self.network.checked(self.file_path())
+    }
+
+    /// The file with further roots. A relative path would depend on the server's directory.
+    pub(crate) fn extra_roots(&self) -> Result<Option<PathBuf>, Failure> {
+        match &self.network.extra_roots {
+            Some(path) if !path.is_absolute() => Err(Failure::new(format!(
+                "{}: network.extra_roots: {} is not an absolute path",
+                self.file_path().display(),
+                path.display()
+            ))),
+            path => Ok(path.clone()),
+        }
     }
 
     /// The presets of a file with this text.

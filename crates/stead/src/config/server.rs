@@ -38,6 +38,8 @@ pub(crate) struct ServerSettings {
     pub(crate) default_limits: ResourceLimits,
     /// The hosts of each network preset.
     pub(crate) network_presets: Presets,
+    /// A PEM file with roots that services may have.
+    pub(crate) extra_roots: Option<PathBuf>,
     pub(crate) max_sessions: u32,
     /// The memory limits of all boxes together are at most this many times the host's memory.
     /// `None` for no limit.
@@ -71,6 +73,7 @@ impl Config {
             default_provider: parse(self.default_provider.as_ref(), ProviderName::Native.as_str())?,
             default_limits: self.default_limits()?,
             network_presets: self.network_presets()?,
+            extra_roots: self.extra_roots()?,
             max_sessions: self.max_sessions()?,
             memory_overcommit: self.memory_overcommit()?,
             limits: self.limits()?,

@@ -93,6 +93,9 @@ fn known(event: Known) -> Option<String> {
             let text: String = chunks.iter().map(|chunk| chunk.text.as_str()).collect();
             format!("step {step}: {}", cell(&text.trim()))
         }
+        Known::CredentialUsed { host, purpose, secret: Some(secret), .. } => {
+            format!("secret {secret} for {host}, {purpose}")
+        }
         Known::CredentialUsed { kind, host, purpose, project, .. } => match project {
             Some(project) => format!("{kind} of project {project} for {host}, to {purpose}"),
             None => format!("{kind} for {host}, to {purpose}"),

@@ -64,7 +64,8 @@ fn plain_http_must_name_the_judged_host(outside: &Outside, user: User) {
     assert_eq!(upgraded, "hello api.example /up\n");
 }
 
-/// What only a server that reads requests can enforce is refused before anything happens.
+/// Rules about requests to hosts are refused before anything happens: the server reads only those to
+/// services.
 #[test]
 fn rules_about_requests_are_refused() {
     let server = crate::rows::boxes::native::with_boxes();
@@ -75,7 +76,8 @@ fn rules_about_requests_are_refused() {
     let workspace = |allow: serde_json::Value| json!({"enabled": true, "provider": "native", "workspace_policy": "empty", "network": {"agent": {"allow": allow}}});
     server.agent_type("reads", workspace(allow));
     let refused = server.client().post("/sessions", json!({"agent_type": "reads"}));
-    assert!(refused.problem(422, "network_refused").contains("api.example"));
+    let message = refused.problem(422, "network_refused");
+    assert!(message.contains("api.example") && message.contains("service:NAME"), "{message}");
     // The control: the platform may have such rules for other hosts.
     server.agent_type("passes", workspace(json!(["api.example"])));
     assert_eq!(server.session(json!({"agent_type": "passes"}))["status"], "active");

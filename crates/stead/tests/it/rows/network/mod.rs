@@ -8,6 +8,7 @@ mod limits;
 mod names;
 mod passing;
 mod phases;
+mod services;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 

@@ -13,7 +13,7 @@ use stead_testkit::{Client, TestServer};
 use super::{build_init, server, settled};
 
 /// The value that must not be found.
-const CANARY: &str = "canary-7f3a9c51-value";
+pub(in crate::rows) const CANARY: &str = "canary-7f3a9c51-value";
 
 /// Stores the canary as `api`, for every agent type.
 fn set(client: &Client) -> Value {
@@ -34,7 +34,7 @@ fn stead(home: &Path, args: &[&str], input: &str) -> (Option<i32>, String, Strin
 }
 
 /// Every file below a directory that contains the text or one of its encodings.
-fn holders(directory: &Path, text: &str) -> Vec<String> {
+pub(in crate::rows) fn holders(directory: &Path, text: &str) -> Vec<String> {
     let hex: String = text.bytes().map(|byte| format!("{byte:02x}")).collect();
     let encoded = String::from_utf8(base64(text.as_bytes())).unwrap();
     // The volumes of boxes are large, and grep is fast.
