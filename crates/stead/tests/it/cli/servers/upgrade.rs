@@ -39,7 +39,7 @@ fn the_home_of_the_release_before_opens() {
     assert_eq!(client.get("/agent-types/writer").expect(200)["workspace"]["provider"], "memory");
     assert_eq!(client.get("/projects/web").expect(200)["env"], json!({"A": "1"}));
     assert_eq!(client.get("/content/bot").expect(200)["name"], "bot");
-    assert_eq!(client.with_token(VIEWER).get("/whoami").expect(200)["role"], "viewer");
+    assert_eq!(client.with_token(VIEWER).get("/api/v1/whoami").expect(200)["role"], "viewer");
 
     // The home is in use again.
     let session = server.session(json!({"agent_type": "writer"}));
