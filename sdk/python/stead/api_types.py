@@ -2932,7 +2932,7 @@ AnyTag = Literal['*']
 
 ApplyMode = Literal['next_run', 'next_step_boundary', 'immediate_if_idle']
 
-AuditType = Literal['session_created', 'policy_resolved', 'refusal', 'degraded_start', 'provider_fallback', 'content_applied', 'credential_used', 'branch_pushed', 'port_opened', 'session_close', 'session_failed', 'admin_change', 'session_updated', 'network_refused', 'network_narrowed', 'network_granted', 'session_paused', 'session_resumed', 'access_denied', 'project_deletion', 'project_deleted', 'database_accepted']
+AuditType = Literal['session_created', 'policy_resolved', 'refusal', 'degraded_start', 'provider_fallback', 'content_applied', 'credential_used', 'secret_used', 'secret_misplaced', 'branch_pushed', 'port_opened', 'session_close', 'session_failed', 'admin_change', 'session_updated', 'network_refused', 'network_narrowed', 'network_granted', 'session_paused', 'session_resumed', 'access_denied', 'project_deletion', 'project_deleted', 'database_accepted']
 
 BindableOperation = Literal['list', 'read']
 
