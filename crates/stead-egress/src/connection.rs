@@ -188,19 +188,19 @@ async fn some_bytes(stream: &mut TcpStream) -> Result<Vec<u8>, Cut> {
     }
 }
 
-/// The way of a connection's bytes to the outside.
-enum Way<'a> {
+/// Where the bytes of a connection go.
+enum Route<'a> {
     Host(Host),
     Service(&'a ServiceName, &'a Service),
 }
 
-fn way<'a>(policy: &'a Policy, contact: &'a Contact, treatment: Treatment) -> Result<Way<'a>, RefusalCode> {
+fn route<'a>(policy: &'a Policy, contact: &'a Contact, treatment: Treatment) -> Result<Route<'a>, RefusalCode> {
     match (&contact.destination, treatment) {
-        (Destination::Name(name), Treatment::Passed) => Ok(Way::Host(Host::Name(name.clone()))),
-        (Destination::Address(address), Treatment::Passed) => Ok(Way::Host(Host::Address(*address))),
+        (Destination::Name(name), Treatment::Passed) => Ok(Route::Host(Host::Name(name.clone()))),
+        (Destination::Address(address), Treatment::Passed) => Ok(Route::Host(Host::Address(*address))),
         (Destination::Service(name), Treatment::Service) => {
             let service = policy.spec.services.get(name).ok_or(RefusalCode::NotAllowed)?;
-            Ok(Way::Service(name, service))
+            Ok(Route::Service(name, service))
         }
         // Requests are read for services only. Sessions with other rules about requests do not
         // start.
@@ -217,9 +217,9 @@ async fn open(
     stream: TcpStream,
     ready: Ready,
 ) -> Result<(), Cut> {
-    // Every way out of here before the copying is a failure.
+    // Every return before the copying is a failure.
     reset(&stream);
-    let way = way(policy, contact, allowance.treatment).map_err(Cut::Refused)?;
+    let route = route(policy, contact, allowance.treatment).map_err(Cut::Refused)?;
     let opened = Opened {
         phase: policy.phase,
         contact: contact.clone(),
@@ -231,28 +231,28 @@ async fn open(
         tracing::warn!(%error, "a connection of a box is refused");
         return Err(Cut::Refused(RefusalCode::Unreachable));
     }
-    let outside = match &way {
-        Way::Host(host) => {
+    let outside = match &route {
+        Route::Host(host) => {
             let connected = shared.server.outside.connect(host, contact.port, allowance.addresses).await;
             Some(connected.map_err(Cut::Refused)?)
         }
-        Way::Service(..) => None,
+        Route::Service(..) => None,
     };
     let counters = shared.tallies.of(policy.phase, &contact.destination.to_string(), contact.port);
     counters.connections.fetch_add(1, Relaxed);
     unreset(&stream)?;
     let carried = async {
-        match (way, outside) {
-            (Way::Service(name, service), _) => {
+        match (route, outside) {
+            (Route::Service(name, service), _) => {
                 let target = ServiceTarget { name, service, reach: allowance.addresses };
                 service::serve(shared, (policy.phase, contact), target, stream, counters).await
             }
-            (Way::Host(_), Some(outside)) => {
+            (Route::Host(_), Some(outside)) => {
                 let meter = Meter::new(&shared.budget, &counters);
                 let idle = if allowance.protocol == RuleProtocol::Http { IDLE_HTTP } else { IDLE };
                 copy::both(stream, outside, ready.first, ready.followed, &meter, idle).await
             }
-            (Way::Host(_), None) => Err(Cut::Lost),
+            (Route::Host(_), None) => Err(Cut::Lost),
         }
     };
     tokio::select! {

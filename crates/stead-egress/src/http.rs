@@ -1,8 +1,8 @@
 //! HTTP requests of boxes that the server reads: services, with the secrets that they get.
 //!
 //! [`relay::relay`] reads requests from a byte stream of a box and sends each anew to its target.
-//! Both sides are parsed and written again, so nothing that a client hides between two readings of a
-//! message survives. The functions know nothing about sockets of boxes and nothing about the
+//! Both sides are parsed and written again, so nothing that a client hides between two readings of
+//! a message survives. The functions know nothing about sockets of boxes and nothing about the
 //! journal: [`RequestJudge`] decides and records, [`Upstream`] connects.
 
 mod encodings;

@@ -17,8 +17,8 @@ pub(super) fn check_bound(secret: &UsableSecret, target: &Target) -> Result<(), 
     if bound && encrypted { Ok(()) } else { Err(RefusalCode::SecretUnavailable) }
 }
 
-/// Puts each secret into its header. If the client sent the placeholder there, it is replaced in its
-/// place. Otherwise every value that the client sent in this header is removed. A placeholder
+/// Puts each secret into its header. If the client sent the placeholder there, it is replaced in
+/// its place. Otherwise every value that the client sent in this header is removed. A placeholder
 /// anywhere else in the head is refused.
 pub(super) fn inject(headers: &mut HeaderMap, target: &str, secrets: &[UsableSecret]) -> Result<(), RefusalCode> {
     let mut added: Vec<(HeaderName, HeaderValue)> = Vec::new();

@@ -1,8 +1,8 @@
 //! Removes the values of secrets from answers.
 //!
-//! A search for a value and its usual encodings stops servers that repeat a request in their answer,
-//! such as error pages. It does not stop a server that cooperates with the agent. The replacement
-//! has the same length, so `Content-Length` and frames of other protocols stay valid.
+//! A search for a value and its usual encodings stops servers that repeat a request in their
+//! answer, such as error pages. It does not stop a server that cooperates with the agent. The
+//! replacement has the same length, so `Content-Length` and frames of other protocols stay valid.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue};

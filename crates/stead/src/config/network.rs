@@ -19,7 +19,8 @@ pub(super) struct NetworkTable {
     /// Rules of each preset, in the form that a rule has in a request.
     #[serde(default)]
     presets: BTreeMap<String, Vec<Value>>,
-    /// A PEM file with roots that the certificates of services may have besides those of the system.
+    /// A PEM file with roots that the certificates of services may have besides those of the
+    /// system.
     extra_roots: Option<PathBuf>,
 }
 

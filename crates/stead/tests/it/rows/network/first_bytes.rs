@@ -64,8 +64,8 @@ fn plain_http_must_name_the_judged_host(outside: &Outside, user: User) {
     assert_eq!(upgraded, "hello api.example /up\n");
 }
 
-/// Rules about requests to hosts are refused before anything happens: the server reads only those to
-/// services.
+/// Rules about requests to hosts are refused before anything happens: the server reads only those
+/// to services.
 #[test]
 fn rules_about_requests_are_refused() {
     let server = crate::rows::boxes::native::with_boxes();
