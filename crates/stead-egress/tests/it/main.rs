@@ -1,7 +1,7 @@
 //! Connections through a real [`stead_egress::Egress`], with sockets of this process in the place
 //! of a box.
 
-#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a panic is how a test fails")]
 
 mod passing;
 mod service;

@@ -145,9 +145,11 @@ pub struct ActionOrder {
     pub now: Timestamp,
 }
 
+type Receive = dyn Fn(SetupStream, &[u8]) + Send + Sync;
+
 /// Receives the output of a setup command while it runs. Must not block.
 #[derive(Clone, Default)]
-pub struct OutputSink(Option<Arc<dyn Fn(SetupStream, &[u8]) + Send + Sync>>);
+pub struct OutputSink(Option<Arc<Receive>>);
 
 impl OutputSink {
     pub fn new(receive: impl Fn(SetupStream, &[u8]) + Send + Sync + 'static) -> Self {
