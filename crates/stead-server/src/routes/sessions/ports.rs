@@ -115,7 +115,7 @@ pub(crate) async fn connect(
     _: Query<Nothing>,
     mut request: Request,
 ) -> Result<Response, Problem> {
-    if !request.headers().get(UPGRADE).is_some_and(|value| value == TCP) {
+    if request.headers().get(UPGRADE).is_none_or(|value| value != TCP) {
         return Err(Problem::invalid("Upgrade", "this route requires the header Upgrade: tcp"));
     }
     if request.extensions().get::<OnUpgrade>().is_none() {
