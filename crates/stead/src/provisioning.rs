@@ -3,8 +3,8 @@
 //! The session is requested twice with one idempotency key: at once, and then with a wait until it
 //! is settled. So the answer is the same as without a terminal, and lost progress does no harm.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -62,6 +62,7 @@ pub(crate) fn create_own_session(
         Ok(session) => session,
         Err(error) => return Err(interrupt.settle().map_or_else(|| error.into(), Failure::exit)),
     };
+    let _ = interrupt.session.set(session.id.to_string());
     let mut before = None;
     // Progress restarts the wait, because a large image takes time.
     while session.status == Status::Provisioning && session.provisioning != before {
@@ -75,7 +76,11 @@ pub(crate) fn create_own_session(
 }
 
 /// Handles signals while this program creates a session that only it uses.
-struct Interrupt(Arc<AtomicU8>);
+struct Interrupt {
+    state: Arc<AtomicU8>,
+    /// Id of the session, once the first request is answered.
+    session: Arc<OnceLock<String>>,
+}
 
 /// Stored instead of an exit code: the session is settled, so signals no longer close it.
 const SETTLED: u8 = 1;
@@ -94,6 +99,8 @@ impl Interrupt {
         let (client, body, key) = (client.clone(), body.clone(), key.to_owned());
         let state = Arc::new(AtomicU8::new(0));
         let stored = state.clone();
+        let session = Arc::<OnceLock<String>>::default();
+        let known = session.clone();
         // The thread is not joined: it ends with the first signal or with this program.
         std::thread::spawn(move || {
             let code = runtime.block_on(async {
@@ -103,26 +110,27 @@ impl Interrupt {
                 }
             });
             if stored.compare_exchange(0, code, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
-                close_by_key(&client, &body, &key);
+                close(&client, &known, &body, &key);
             }
         });
-        Ok(Self(state))
+        Ok(Self { state, session })
     }
 
     /// Stops handling signals. Returns the exit code if a signal came before.
     fn settle(self) -> Option<u8> {
-        self.0.compare_exchange(0, SETTLED, Ordering::SeqCst, Ordering::SeqCst).err()
+        self.state.compare_exchange(0, SETTLED, Ordering::SeqCst, Ordering::SeqCst).err()
     }
 }
 
 /// Closes the session of a request, which ends the request that waits for it.
 ///
-/// The server refuses the key while the first request is held, so this tries for longer than
-/// [`QUIET`]. Errors after that mean that there is no session.
-fn close_by_key(client: &Client, body: &Value, key: &str) {
+/// The server refuses the key while a request with it is held, so this tries for longer than
+/// [`QUIET`], until the id is known. Errors after that mean that there is no session.
+fn close(client: &Client, known: &OnceLock<String>, body: &Value, key: &str) {
     for _ in 0..CLOSE_TRIES {
-        if let Ok(session) = client.create::<Session>("/sessions?wait=0", body, key, Duration::ZERO) {
-            let _ = client.delete::<Session>(&format!("/sessions/{}", segment(&session.id.to_string())));
+        let by_key = || client.create::<Session>("/sessions?wait=0", body, key, Duration::ZERO).ok();
+        if let Some(id) = known.get().cloned().or_else(|| Some(by_key()?.id.to_string())) {
+            let _ = client.delete::<Session>(&format!("/sessions/{}", segment(&id)));
             return;
         }
         std::thread::sleep(CLOSE_PAUSE);

@@ -1,6 +1,6 @@
 //! One black-box test per promised behaviour, named by its row of `docs/requirements.md`: the real
 //! binary over HTTP.
-#![expect(clippy::unwrap_used, reason = "a panic is how a test fails, in its helpers too")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a panic is how a test fails, in its helpers too")]
 
 mod boxes;
 mod content;

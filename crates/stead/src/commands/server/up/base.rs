@@ -19,7 +19,8 @@ pub(super) fn ensure(client: &Client, provider: ProviderName) -> Result<(), Fail
             match client.post::<AgentType>("/agent-types", &declaration(provider)) {
                 // Another client declared it first.
                 Err(ClientError::Refused(problem)) if problem.status == 409 => Ok(()),
-                declared => Ok(drop(declared?)),
+                Err(error) => Err(error.into()),
+                Ok(_) => Ok(()),
             }
         }
         Err(error) => Err(error.into()),

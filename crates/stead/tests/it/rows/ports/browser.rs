@@ -36,7 +36,7 @@ impl Browser {
         let agent: ureq::Agent = config.into();
         let base = format!("http://127.0.0.1:{port}");
         until("chromedriver answers", || agent.get(format!("{base}/status")).call().ok().map(drop));
-        let mut browser = Self { driver, agent, session: base.clone(), profile: profile };
+        let mut browser = Self { driver, agent, session: base.clone(), profile };
         let directory = format!("--user-data-dir={}", browser.profile.path().display());
         let args = [
             "--headless",
