@@ -174,7 +174,7 @@ async fn strangers(server: &TestServer) -> Vec<(&'static str, Option<String>)> {
     let deleted = server.ask("DELETE", &format!("/api/v1/tokens/{}", revoked["id"].as_str().unwrap())).send().await;
     assert_eq!(deleted.status, 204);
     let session = server.post("/api/v1/sessions?wait=10", json!({"agent_type": "t", "project": "beta"})).await.json();
-    // The server cuts a request in whose middle its token expires, so no request begins before that.
+    // The server cuts a request during which its token expires, so no request begins before that.
     tokio::time::sleep(std::time::Duration::from_millis(1_100)).await;
     let until = tokio::time::Instant::now() + std::time::Duration::from_secs(60);
     while get(server, &text(&expired), "/api/v1/whoami").await.status != 401 {
