@@ -107,6 +107,6 @@ fn open_sockets() -> io::Result<NetworkSockets> {
 }
 
 fn new_socket(kind: SocketType) -> io::Result<OwnedFd> {
-    // Nobody in the box waits for these sockets, and the server must never wait in one.
+    // No program in the box reads these sockets, and the server must never block in one.
     Ok(socket_with(AddressFamily::INET, kind, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?)
 }
