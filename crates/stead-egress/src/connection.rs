@@ -1,6 +1,5 @@
 //! One captured connection, from its judgement to its last byte.
 
-use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -16,7 +15,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::client_hello::{self, Read};
-use crate::copy::{self, Cut, Followed, Meter};
+use crate::copy::{self, Cut, Followed, Meter, reset, unreset};
 use crate::dial::Host;
 use crate::egress::{FromBox, Policy, Shared};
 use crate::http_requests::Requests;
@@ -72,11 +71,6 @@ async fn admit(from: &Arc<FromBox>, stream: TcpStream, connections: &mut JoinSet
 
 pub(crate) fn refusal_of(phase: stead_core::network::Phase, contact: &Contact, code: RefusalCode) -> Refused {
     Refused::new(phase, contact.destination.to_string(), contact.port, code)
-}
-
-/// Makes closing a connection visible as a reset.
-fn reset(stream: &TcpStream) {
-    let _ = stream.set_zero_linger();
 }
 
 /// An allowed connection whose first bytes are as its rule demands.
@@ -240,10 +234,11 @@ async fn open(
     };
     let counters = shared.tallies.of(policy.phase, &contact.destination.to_string(), contact.port);
     counters.connections.fetch_add(1, Relaxed);
-    unreset(&stream)?;
+    let _ = stream.set_nodelay(true);
     let carried = async {
         match (route, outside) {
             (Route::Service(name, service), _) => {
+                unreset(&stream)?;
                 let target = ServiceTarget { name, service, reach: allowance.addresses };
                 service::serve(shared, (policy.phase, contact), target, stream, counters).await
             }
@@ -261,13 +256,6 @@ async fn open(
         () = no_longer_allowed(shared, policy, contact, &allowance) => Err(Cut::Refused(RefusalCode::PhaseEnded)),
         carried = carried => carried,
     }
-}
-
-/// Undoes [`reset`].
-fn unreset(stream: &TcpStream) -> io::Result<()> {
-    let _ = stream.set_nodelay(true);
-    #[expect(deprecated, reason = "no linger time is set, so no thread blocks")]
-    stream.set_linger(None)
 }
 
 /// Returns true if both treat a connection in the same way.

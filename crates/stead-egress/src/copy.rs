@@ -8,7 +8,7 @@ use std::time::Duration;
 use stead_core::network::RefusalCode;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tokio::time::Instant;
 
 use crate::egress::Budget;
@@ -96,38 +96,51 @@ impl<'a> Meter<'a> {
     }
 }
 
-/// Copies until both sides have closed, and passes a half-close on. On `Err` both are reset.
+/// Makes closing a connection visible as a reset.
+pub(crate) fn reset(stream: &TcpStream) {
+    let _ = stream.set_zero_linger();
+}
+
+/// Undoes [`reset`].
+pub(crate) fn unreset(stream: &TcpStream) -> io::Result<()> {
+    #[expect(deprecated, reason = "no linger time is set, so no thread blocks")]
+    stream.set_linger(None)
+}
+
+/// Copies until both sides have closed, and passes a half-close on. Both are reset if the copying
+/// fails, and if it is dropped before its end.
 pub(crate) async fn both(
-    inside: TcpStream,
-    outside: TcpStream,
+    mut inside: TcpStream,
+    mut outside: TcpStream,
     first: Vec<u8>,
     followed: Followed,
     meter: &Meter<'_>,
     idle: Duration,
 ) -> Result<(), Cut> {
-    let (inside_read, mut inside_write) = inside.into_split();
-    let (outside_read, mut outside_write) = outside.into_split();
+    reset(&inside);
+    reset(&outside);
     let follows = matches!(followed, Followed::Handshake(_));
     // Set before the bytes that show it are passed on.
     let accepted = AtomicBool::new(!follows);
-    let done = {
+    {
+        // Halves that own the stream would end it with a FIN when they are dropped.
+        let (inside_read, mut inside_write) = inside.split();
+        let (outside_read, mut outside_write) = outside.split();
         let up = up(&inside_read, &mut outside_write, (first, followed), &accepted, meter);
         let down = down(&outside_read, &mut inside_write, &accepted, meter);
         tokio::select! {
-            done = async { tokio::try_join!(up, down) } => done.map(drop),
-            () = meter.activity.idle(idle) => Err(Cut::Lost),
+            done = async { tokio::try_join!(up, down) } => done.map(drop)?,
+            () = meter.activity.idle(idle) => return Err(Cut::Lost),
         }
-    };
-    if done.is_err() {
-        let _ = inside_write.as_ref().set_zero_linger();
-        let _ = outside_write.as_ref().set_zero_linger();
     }
-    done
+    unreset(&inside)?;
+    unreset(&outside)?;
+    Ok(())
 }
 
 async fn up(
-    from: &OwnedReadHalf,
-    to: &mut OwnedWriteHalf,
+    from: &ReadHalf<'_>,
+    to: &mut WriteHalf<'_>,
     (first, followed): (Vec<u8>, Followed),
     accepted: &AtomicBool,
     meter: &Meter<'_>,
@@ -166,8 +179,8 @@ async fn up(
 }
 
 async fn down(
-    from: &OwnedReadHalf,
-    to: &mut OwnedWriteHalf,
+    from: &ReadHalf<'_>,
+    to: &mut WriteHalf<'_>,
     accepted: &AtomicBool,
     meter: &Meter<'_>,
 ) -> Result<(), Cut> {
@@ -186,7 +199,7 @@ async fn down(
 }
 
 /// Waits for bytes and reads them; `None` at the end.
-async fn next(from: &OwnedReadHalf) -> io::Result<Option<Vec<u8>>> {
+async fn next(from: &ReadHalf<'_>) -> io::Result<Option<Vec<u8>>> {
     loop {
         from.readable().await?;
         let mut buffer = Vec::with_capacity(BUFFER);

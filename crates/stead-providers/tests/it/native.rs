@@ -70,8 +70,9 @@ pub(crate) fn as_root_and_as_ordinary_user(name: &str, case: fn(&Path, PathBuf))
 }
 
 pub(crate) fn provider(home: &Path, init: PathBuf) -> NativeProvider {
-    let instance = format!("t{}", std::process::id());
-    named(home, init, instance)
+    // Tests that run beside each other make workspaces of the same number.
+    let own = home.file_name().unwrap().to_str().unwrap().trim_start_matches('.');
+    named(home, init, format!("t{}{own}", std::process::id()))
 }
 
 fn named(home: &Path, init: PathBuf, instance: String) -> NativeProvider {

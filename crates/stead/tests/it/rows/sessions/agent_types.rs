@@ -41,7 +41,7 @@ fn c2_all_fields_round_trip() {
         "checkout_on_start": false, "base_image": "debian:12",
         "git": {"push_branches": ["agent/*"], "allow_force_push": false, "submodules": true, "lfs": false},
         "setup_commands": ["npm install", "npm run build"], "setup_timeout_seconds": 60, "on_setup_failure": "fail",
-        "require_workspace": true,
+        "setup_cache": false, "setup_user": "agent", "require_workspace": true,
         "mounts": [{"host_path": "/srv/docs", "mount_path": "docs", "include_glob": ["*.md"], "exclude_glob": ["x"], "max_bytes": 10, "follow_symlinks": true}],
         "network": {"setup": {"mode": "allow", "domains": ["example.org"]}, "agent": {"mode": "none", "domains": []}},
         "limits": {"write_chars": 1000, "path_depth": 8, "segment_chars": 40, "output_bytes": 4096, "command_chars": 100},
