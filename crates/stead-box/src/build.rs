@@ -40,7 +40,7 @@ pub use filter::seccomp_profile;
 pub use guest::{GATE, HandOver, INIT, guest};
 pub(crate) use guest::{GATE_SOCKET, MOST_HANDED_OVER};
 pub use launch::{Order, Report, launch};
-pub(crate) use lockdown::close_child;
+pub(crate) use lockdown::{close_child, listen_to_affinity};
 pub use masks::HIDDEN as HIDDEN_OF_PROC;
 pub(crate) use network::furnish_namespace;
 pub use network::{BOX_ADDRESS, CAPTURE, NetworkSockets, RESOLVER};

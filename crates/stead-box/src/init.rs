@@ -30,6 +30,7 @@ use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixListener;
 
+use crate::affinity_view::AffinityView;
 use crate::build::NetworkSockets;
 use crate::cgroup::GroupEvents;
 pub(crate) use dial::Dialler;
@@ -74,6 +75,8 @@ pub(crate) struct Handles {
     pub(crate) env: BTreeMap<String, String>,
     /// Sockets that the server borrows, if the box has a network.
     pub(crate) network: Option<NetworkSockets>,
+    /// Set if the CPU limit of the box is below the number of processors.
+    pub(crate) affinity: Option<AffinityView>,
 }
 
 /// Filesystem of the upper directory.

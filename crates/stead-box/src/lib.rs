@@ -11,6 +11,7 @@
 //! Boxes do not use Landlock. It could forbid access to files, TCP ports, abstract sockets and
 //! processes outside the box, but the mount, network and pid namespaces of a box contain none.
 
+mod affinity_view;
 pub mod build;
 mod cgroup;
 mod error;

@@ -4,6 +4,7 @@
 //! not check. [`clone::into_namespaces`] and [`clone::fork`] need a single-threaded caller and
 //! verify that.
 
+pub(crate) mod call_listener;
 pub(crate) mod clone;
 pub(crate) mod keyring;
 pub(crate) mod loop_device;

@@ -58,8 +58,8 @@ pub(crate) const TOOLS: &[ToolName] = &[
 ];
 
 /// Returns variables that tell programs how many processors the limit is worth: `nproc` and OpenMP
-/// read the first, Go the second. Without them these programs count the processors of the host,
-/// because a CPU limit does not change the affinity.
+/// read the first, Go the second. Without them these programs count the processors of the host on a
+/// kernel where process 1 cannot answer `sched_getaffinity`.
 pub(crate) fn processor_env(limits: &ResourceLimits) -> BTreeMap<String, String> {
     let shown = stead_box::processors(limits.cpu.as_ref().map(|cpu| cpu.millis()));
     let variables = ["OMP_NUM_THREADS", "GOMAXPROCS"].map(str::to_owned);

@@ -12,4 +12,4 @@ mod program;
 
 pub(super) use modes::ModeBits;
 pub use profile::seccomp_profile;
-pub(super) use program::{program, program_of_child, program_of_init};
+pub(super) use program::{program, program_of_affinity_view, program_of_child, program_of_init};

@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use super::launch::{Report, say};
 use super::lockdown;
 use super::network::NetworkSockets;
+use crate::affinity_view::AffinityView;
 use crate::cgroup::{GroupEvents, Held};
 use crate::error::{OrRefuse, Primitive, Refused};
 use crate::init::{self, Dialler, Door, Handles, UpperOn};
@@ -58,6 +59,9 @@ pub struct HandOver {
     /// The sockets of a captured network come after these files.
     #[serde(default)]
     pub network: Network,
+    /// Number of processors to show, if the CPU limit lowers it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub processors: Option<u64>,
 }
 
 /// Receives the listener, locks down the box and serves. Returns an exit code if that fails or the
@@ -120,7 +124,8 @@ fn set_up(server: UnixStream, report: &File) -> Result<Handles, Refused> {
         .filter(|(name, _)| !NOT_THE_IMAGES.contains(&name.as_str()))
         .collect();
     env.extend(hand_over.env);
-    Ok(Handles { door, cgroup: None, events, env, compared: None, upper_on: UpperOn::Volume, network })
+    let affinity = hand_over.processors.and_then(|shown| AffinityView::install(shown).ok());
+    Ok(Handles { door, cgroup: None, events, env, compared: None, upper_on: UpperOn::Volume, network, affinity })
 }
 
 /// Closes descriptors that the runtime left open.

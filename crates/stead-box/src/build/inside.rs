@@ -15,7 +15,8 @@ use super::filter::ModeBits;
 use super::launch::{Outer, Report, bring_up_loopback, say};
 use super::network::NetworkSockets;
 use super::root::{Assembled, STAGING};
-use super::{allowances, lockdown, masks, network, volume};
+use super::{allowances, lockdown, masks, network, shown_resources, volume};
+use crate::affinity_view::AffinityView;
 use crate::error::{OrRefuse, Primitive, Refused};
 use crate::init::{self, Compared};
 use crate::spec::{Access, Bound, BoxSpec, Ids, Network, Volume};
@@ -57,6 +58,7 @@ fn set_up(mut outer: Outer, assembled: Option<Assembled>, report: &File) -> Resu
         Some(Bound { access: Access::Write, .. }) => ModeBits::Permissions,
         Some(Bound { access: Access::Read, .. }) | None => ModeBits::Any,
     };
+    let processors = shown_resources::processors(outer.spec.limits.cpu_millis);
     let (mut handles, held) = outer.into_handles();
     handles.compared = compared;
     let mut keep = vec![handles.door.as_raw_fd().unwrap_or(0), report.as_raw_fd()];
@@ -67,6 +69,7 @@ fn set_up(mut outer: Outer, assembled: Option<Assembled>, report: &File) -> Resu
         keep.extend(trees.map(AsRawFd::as_raw_fd));
     }
     lockdown::give_up_everything(&keep, bits)?;
+    handles.affinity = processors.and_then(|shown| AffinityView::install(shown).ok());
     say(report, &Report::Ready(held));
     // Replaces the report pipe with the null device, so that the caller sees it closed.
     lockdown::close_report(report)?;

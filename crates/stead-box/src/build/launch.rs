@@ -118,7 +118,7 @@ fn prepare((spec, ready): (BoxSpec, Option<ReadyVolume>)) -> Result<Outer, Refus
         (Network::Captured, Ids::Range { .. }) => Some(network::furnish()?),
         _ => None,
     };
-    let handles = Handles { door, cgroup, events, compared: None, upper_on, env, network };
+    let handles = Handles { door, cgroup, events, compared: None, upper_on, env, network, affinity: None };
     Ok(Outer { spec, handles, held, ready, groups, directory: (fd, path), record })
 }
 

@@ -18,6 +18,7 @@ use super::filter::{self, ModeBits};
 use super::inside::open_null;
 use crate::error::{OrRefuse, Primitive, Refused};
 use crate::spec::AGENT_ID;
+use crate::sys::call_listener::CallListener;
 use crate::sys::{seccomp, signals};
 
 /// With these bits uid 0 has no special meaning, and no exec gains a capability.
@@ -36,6 +37,11 @@ pub(super) fn give_up_everything(keep: &[RawFd], bits: ModeBits) -> Result<(), R
 /// Installs the child's filter. Every child of process 1 calls this before anything else.
 pub(crate) fn close_child() -> io::Result<()> {
     seccomp::install(&filter::program_of_child())
+}
+
+/// Makes the kernel ask process 1 about every `sched_getaffinity` in the box.
+pub(crate) fn listen_to_affinity() -> io::Result<CallListener> {
+    CallListener::install(&filter::program_of_affinity_view())
 }
 
 /// Does the same for a process that was started without privileges. There is nothing to drop, but

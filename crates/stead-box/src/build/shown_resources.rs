@@ -5,8 +5,9 @@
 //! and mounted over the kernel's files. `MemFree`, `MemAvailable` and the times in `/proc/stat` do
 //! not change, because nothing outside of the box updates them.
 //!
-//! The CPU affinity stays that of the host. A mask of as many processors as the limit would also
-//! make `sched_getaffinity` agree, but it fixes a box to some processors while others are idle.
+//! The CPU affinity stays that of the host. A mask of as many processors as the limit would fix a
+//! box to some processors while others are idle. Process 1 shortens the answer of
+//! `sched_getaffinity` instead ([`crate::affinity_view`]).
 
 use std::fmt::Write as _;
 use std::fs;

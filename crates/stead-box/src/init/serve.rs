@@ -66,6 +66,8 @@ enum Source {
     ShellReport,
     Job(u64, u64),
     Port(Polled),
+    /// A program in the box asks for its processors.
+    Affinity,
 }
 
 /// Serves until the box is shut down. When process 1 exits, the kernel kills all other processes of
@@ -165,6 +167,10 @@ impl Init {
             sources.push(Source::Job(job.connection, job.request));
             fds.push(PollFd::new(&job.pipe, PollFlags::IN));
         }
+        if let Some(affinity) = &self.handles.affinity {
+            sources.push(Source::Affinity);
+            fds.push(PollFd::from_borrowed_fd(affinity.fd(), PollFlags::IN));
+        }
         for (polled, fd) in self.ports.polled() {
             sources.push(Source::Port(polled));
             fds.push(fd);
@@ -241,6 +247,15 @@ impl Init {
             }
             Source::Job(connection, request) => self.read_job(*connection, *request),
             Source::Port(polled) => self.ports.copy(*polled, flags),
+            Source::Affinity => self.answer_affinity(flags),
+        }
+    }
+
+    fn answer_affinity(&mut self, flags: PollFlags) {
+        if flags.contains(PollFlags::IN)
+            && let Some(affinity) = &self.handles.affinity
+        {
+            affinity.answer_next();
         }
     }
 

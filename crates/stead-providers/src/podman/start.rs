@@ -161,7 +161,8 @@ impl Podman {
         let mut all = processor_env(&order.limits);
         all.extend(record.image.env.clone());
         all.extend(env(order));
-        let hand_over = HandOver { env: all, ..HandOver::default() };
+        let processors = stead_box::processors(limits.cpu_millis).filter(|_| self.is_of_this_kernel());
+        let hand_over = HandOver { env: all, processors, ..HandOver::default() };
         let has_volume = order.limits.disk.is_some() && record.first_uid.is_some();
         let guest = if passes_descriptors(record.runtime.as_deref()) {
             let furnished = self.admit(gate, hand_over, limits, (tree, order.network)).await?;

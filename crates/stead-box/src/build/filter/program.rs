@@ -62,6 +62,17 @@ pub(in crate::build) fn program_of_child() -> Vec<sock_filter> {
     vec![load(NUMBER), jump_equal(of(libc::SYS_clone3), 0, 1), give(UNKNOWN), give(ALLOW)]
 }
 
+/// Returns the filter that asks process 1 about `sched_getaffinity`. The other filters already
+/// decided about foreign architectures.
+pub(in crate::build) fn program_of_affinity_view() -> Vec<sock_filter> {
+    vec![
+        load(NUMBER),
+        jump_equal(of(libc::SYS_sched_getaffinity), 0, 1),
+        give(libc::SECCOMP_RET_USER_NOTIF),
+        give(ALLOW),
+    ]
+}
+
 fn with_first(first: &[sock_filter], bits: ModeBits) -> Vec<sock_filter> {
     let mut code = vec![load(ARCHITECTURE), jump_equal(NATIVE, 1, 0), give(KILL), load(NUMBER)];
     code.extend_from_slice(first);

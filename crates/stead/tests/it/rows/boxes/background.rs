@@ -5,7 +5,8 @@ use stead_testkit::{TestServer, until};
 
 use super::execs::{at, ended, exec};
 use super::native::{box_session, with_boxes};
-use crate::rows::{Files, events, on_boxes, writer};
+use crate::rows::hardening::limits::ordinary_user;
+use crate::rows::{Files, events, on_boxes, put, writer};
 
 /// Calls a tool that must succeed and returns its result.
 #[track_caller]
@@ -311,4 +312,67 @@ fn x4_programs_see_the_limits_of_their_box() {
         tool(&server, &open, "bash", json!({"command": "ls /sys 2>/dev/null; free -k | wc -l"}))["exit_code"],
         0
     );
+}
+
+/// Prints the processors that Python and Node count.
+const PROCESSORS: &str = r#"
+python3 -c 'import os; print(len(os.sched_getaffinity(0)), len(os.sched_getaffinity(1)))'
+python3 -c 'import os; os.sched_setaffinity(0, {1}); print(os.sched_getaffinity(0))'
+"$NODE" -p 'os.availableParallelism() + " " + os.cpus().length'
+"#;
+
+#[track_caller]
+fn counts_one_processor(server: &TestServer, session: &Value, node: &str) {
+    assert!(
+        std::thread::available_parallelism().is_ok_and(|count| count.get() > 1),
+        "this test needs more than one processor"
+    );
+    let counted = json!({"command": PROCESSORS, "env": {"NODE": node, "LD_LIBRARY_PATH": "/workspace"}});
+    let counted = tool(server, session, "bash", counted);
+    assert_eq!(counted["stdout"], "1 1\n{1}\n1 1\n", "{counted}");
+    // Many threads ask at once, and the box goes on to answer its server.
+    let many = "import os, threading\n\
+                def ask():\n  for _ in range(200): assert len(os.sched_getaffinity(0)) == 1\n\
+                threads = [threading.Thread(target=ask) for _ in range(8)]\n\
+                [thread.start() for thread in threads]; [thread.join() for thread in threads]; print('done')";
+    let asked = tool(server, session, "python", json!({"code": many}));
+    assert_eq!(asked["stdout"], "done\n", "{asked}");
+}
+
+#[test]
+fn x4_node_counts_the_processors_of_its_box() {
+    let server = with_boxes();
+    let session = box_session(&server, json!({"resource_limits": {"cpu": "1"}}));
+    counts_one_processor(&server, &session, "node");
+    let counted = json!({"command": "env -u OMP_NUM_THREADS nproc"});
+    assert_eq!(tool(&server, &session, "bash", counted)["stdout"], "1\n");
+    // The scheduler may still use every processor.
+    let status = tool(&server, &session, "bash", json!({"command": "grep Cpus_allowed_list /proc/self/status"}));
+    assert_ne!(status["stdout"], "Cpus_allowed_list:\t0\n", "{status}");
+}
+
+#[test]
+fn x4_node_counts_the_processors_of_its_box_without_root() {
+    let ordinary = ordinary_user::server();
+    let session = box_session(&ordinary.server, json!({"resource_limits": {"cpu": "1"}}));
+    counts_one_processor(&ordinary.server, &session, "node");
+}
+
+#[test]
+fn x4_node_counts_the_processors_of_its_container() {
+    let files = Files::Container;
+    let server = files.server();
+    server.agent_type("one", json!({"enabled": true, "provider": files.provider(), "resource_limits": {"cpu": "1"}}));
+    let session = server.session(json!({"agent_type": "one"}));
+    // The image has no Node: use the host's, with the libraries that it needs.
+    let linked = std::process::Command::new("ldd").arg("/usr/bin/node").output().unwrap();
+    let linked = String::from_utf8(linked.stdout).unwrap();
+    let libraries = linked.lines().filter_map(|line| line.split_once("=> ")?.1.split(' ').next());
+    for library in libraries.filter(|path| !path.ends_with("/libc.so.6")) {
+        let name = library.rsplit('/').next().unwrap();
+        put(&server, &session, name, &std::fs::read(library).unwrap());
+    }
+    put(&server, &session, "node", &std::fs::read("/usr/bin/node").unwrap());
+    tool(&server, &session, "bash", json!({"command": "chmod +x node"}));
+    counts_one_processor(&server, &session, "/workspace/node");
 }
