@@ -7,7 +7,9 @@ use serde_json::{Value, json};
 use stead_fs::{DiskFs, Filesystem as _};
 use stead_testkit::{Reply, TestServer, until};
 
-use crate::rows::{Files, events, on_both, on_podman, put, writer};
+use crate::rows::boxes::podman;
+use crate::rows::hardening::limits::ordinary_user;
+use crate::rows::{Files, events, on_both, on_podman, put, server_with, writer};
 
 fn path(session: &Value, below: &str) -> String {
     format!("/sessions/{}{below}", session["id"].as_str().unwrap())
@@ -146,6 +148,34 @@ fn f10_equal_trees_have_equal_hashes_on_every_provider(files: Files) {
     assert_ne!(hashed(&server, &here, &changed)["tree_hash"], expected);
     let replay = server.client().get(&path(&here, "/replay")).expect(200);
     assert_eq!(replay["identical"], true);
+}
+
+/// Puts the same files into a session and returns the hash of a snapshot.
+fn hash_of_same_files(server: &TestServer, session: &Value) -> Value {
+    for (path, content) in [("a", &b"one"[..]), ("d/b", b"caf\xE9\0"), ("d/c", b"")] {
+        put(server, session, &format!("{path}?mkdir=1"), content);
+    }
+    let links = "ln -s ../a d/link; ln -s nowhere dangling; printf '#!/bin/sh' > run; chmod 700 run; chmod 600 a; \
+                 mkdir -p empty/below; ln a twice";
+    let ran = server.tool(session, "bash", json!({"command": links}));
+    assert_eq!(ran["result"]["exit_code"], 0, "{ran}");
+    hashed(server, session, &snapshot(server, session, json!({})))["tree_hash"].clone()
+}
+
+/// The users and uid ranges of boxes differ, and so does the way to keep their files.
+#[test]
+fn f10_boxes_of_root_of_an_ordinary_user_and_with_copied_files_have_equal_hashes() {
+    let root = Files::Disk.server();
+    let expected = hash_of_same_files(&root, &writer(&root, Files::Disk));
+    assert!(expected.is_string(), "{expected}");
+    let ordinary = ordinary_user::server();
+    let here = hash_of_same_files(&ordinary.server, &writer(&ordinary.server, Files::Disk));
+    assert_eq!(here, expected, "native, ordinary user");
+    // A rootless Podman cannot mount layers, so the files of its boxes are copied.
+    let copied = server_with(podman::options().env("STEAD_PODMAN_TREES", "copied"));
+    let session = writer(&copied, Files::Container);
+    assert_eq!(session["workspace"]["trees"], "copied", "{session}");
+    assert_eq!(hash_of_same_files(&copied, &session), expected, "podman, copied");
 }
 
 /// A tar with more entries than a snapshot hashes before it answers.
