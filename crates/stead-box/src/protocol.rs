@@ -23,6 +23,6 @@ pub use shell::{Left, LeftProcess, ShellBegin, ShellOrder, ShellOrigin, ShellRes
 
 /// Version of the protocol. The server and init are installed together. A box that outlives an
 /// upgrade reports its version, and the server replaces it if it is another one.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 /// Maximum number of output bytes in one frame.
 pub const CHUNK: usize = 64 << 10;

@@ -24,12 +24,12 @@ mod zipped;
 use std::io::{Read, Seek, SeekFrom};
 
 pub use error::ArchiveError;
-pub use export::export_tar;
+pub use export::{ExportRoom, export_exact, export_tar, export_working_tree};
 pub use format::ArchiveFormat;
 pub use limits::{ArchiveLimits, LinkTargets};
 pub use sparse::{Segment, SparseMap};
 pub use tar_reader::{Member, TarReader};
-pub use unpack_tree::unpack_tree;
+pub use unpack_tree::{unpack_exact, unpack_tree};
 
 use stead_core::ContentHash;
 use stead_core::content_hash::Hasher;

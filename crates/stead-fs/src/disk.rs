@@ -20,6 +20,7 @@ mod stamp;
 mod sync;
 mod temporary;
 mod walk;
+mod working_tree;
 mod write;
 
 use std::fmt;

@@ -12,6 +12,7 @@ mod glob;
 mod grep;
 mod matcher;
 mod pattern;
+mod working_tree;
 
 pub use glob::{GlobFound, GlobQuery};
 pub use grep::{Case, GrepFile, GrepFound, GrepMatch, GrepMode, GrepQuery, LineSpan};
@@ -20,6 +21,7 @@ pub(crate) use gitignore::PathIgnores;
 pub(crate) use glob::glob;
 pub(crate) use grep::grep;
 pub(crate) use pattern::Pattern;
+pub(crate) use working_tree::WorkingTree;
 
 /// The treatment of names that start with a dot. A pattern that itself names one always finds it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

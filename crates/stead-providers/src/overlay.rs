@@ -9,6 +9,7 @@
 mod boxes;
 mod copies;
 mod directories;
+mod host_directory;
 pub(crate) mod images;
 mod keep;
 pub(crate) mod layer_store;

@@ -11,7 +11,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use rustix::process::{Resource, Rlimit, setrlimit};
-use stead_fs::archive::{self, ArchiveFormat, ArchiveLimits};
+use stead_fs::archive::{self, ArchiveError, ArchiveFormat, ArchiveLimits, ExportRoom};
 use stead_fs::patch::{self, Patch};
 use stead_fs::{
     Content, ContentHash, DiskFs, DiskSnapshot, Durability, Filesystem, FsError, Kind, PathRules, Recursion, Snapshot,
@@ -87,6 +87,21 @@ fn attempt(files: &mut DiskFs, ask: &FileAsk, lent: Option<&OwnedFd>, compared: 
             let kept = Scratch::unpacked(lent()?)?;
             in_bulk(files, |files| {
                 files.restore(&Snapshot::Disk(DiskSnapshot::open(&kept.0)?))?;
+                Ok(done)
+            })
+        }
+        FileAsk::ExportWorkingTree { most_entries, most_bytes } => {
+            limit_writes(ask.most_filled().unwrap_or(*most_bytes))?;
+            let mut out = io::BufWriter::with_capacity(256 << 10, lent()?);
+            let room = ExportRoom { entries: *most_entries, bytes: *most_bytes };
+            archive::export_working_tree(files, room, &mut out)?;
+            out.flush()?;
+            Ok(done)
+        }
+        FileAsk::RestoreWorkingTree => {
+            let kept = Scratch::unpacked_exactly(lent()?)?;
+            in_bulk(files, |files| {
+                files.restore_working_tree(&DiskFs::open(&kept.0)?)?;
                 Ok(done)
             })
         }
@@ -253,10 +268,18 @@ struct Scratch(PathBuf);
 impl Scratch {
     /// Unpacks a tar archive into a new directory.
     fn unpacked(tar: File) -> Result<Self, GuestError> {
+        Self::filled(|files| archive::unpack_tree(tar, files))
+    }
+
+    /// Does the same with the mode bits of the archive.
+    fn unpacked_exactly(tar: File) -> Result<Self, GuestError> {
+        Self::filled(|files| archive::unpack_exact(tar, files))
+    }
+
+    fn filled(fill: impl FnOnce(&mut DiskFs) -> Result<(), ArchiveError>) -> Result<Self, GuestError> {
         let scratch = Self(Path::new("/tmp").join(format!(".stead-{}", std::process::id())));
         std::fs::create_dir(&scratch.0)?;
-        let mut files = DiskFs::open(&scratch.0)?;
-        archive::unpack_tree(tar, &mut files)?;
+        fill(&mut DiskFs::open(&scratch.0)?)?;
         Ok(scratch)
     }
 }

@@ -51,7 +51,14 @@ impl Queued {
     fn timeout(&self) -> Duration {
         match &self.work {
             Work::Tool(call) => Duration::from_millis(call.timeout_ms),
-            Work::Files { ask, .. } if matches!(**ask, FileAsk::Export { .. }) => EXPORT_TIMEOUT,
+            Work::Files { ask, .. }
+                if matches!(
+                    **ask,
+                    FileAsk::Export { .. } | FileAsk::ExportWorkingTree { .. } | FileAsk::RestoreWorkingTree
+                ) =>
+            {
+                EXPORT_TIMEOUT
+            }
             Work::Files { .. } => FILES_TIMEOUT,
         }
     }

@@ -242,6 +242,15 @@ pub enum FileAsk {
     },
     /// Replaces the workspace with the content of the passed tar archive.
     Restore,
+    /// Writes the working tree as a tar archive into the passed descriptor: see
+    /// [`stead_fs::archive::export_working_tree`]. Fails with `too_large` if it exceeds the room.
+    ExportWorkingTree {
+        most_entries: u64,
+        most_bytes: u64,
+    },
+    /// Restores the working tree from the passed tar archive: see
+    /// [`stead_fs::DiskFs::restore_working_tree`].
+    RestoreWorkingTree,
     /// Compares the workspace with the content of the passed tar archive. Responds with `patch`.
     Diff {
         #[serde(flatten)]
@@ -301,6 +310,9 @@ impl FileAsk {
             Self::Open { most_bytes, .. } => Some(*most_bytes),
             Self::Export { most_bytes, .. } => Some(most_bytes.saturating_mul(2)),
             Self::CompareInto { most_filled, .. } => Some(*most_filled),
+            Self::ExportWorkingTree { most_entries, most_bytes } => {
+                Some(most_bytes.saturating_mul(2).saturating_add(most_entries.saturating_mul(MEMBER_BYTES)))
+            }
             _ => None,
         }
     }
@@ -313,6 +325,7 @@ impl FileAsk {
                 | Self::Export { .. }
                 | Self::Diff { .. }
                 | Self::CompareInto { .. }
+                | Self::ExportWorkingTree { .. }
                 | Self::Stamp
                 | Self::StampWritten
                 | Self::TreeHash { .. }
@@ -320,6 +333,9 @@ impl FileAsk {
         )
     }
 }
+
+/// Bytes of a tar member in addition to its content: the headers of a long name, and the padding.
+const MEMBER_BYTES: u64 = 8192;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -49,6 +49,9 @@ pub enum FileOperation {
         snapshot: SnapshotId,
         before: SnapshotId,
     },
+    /// Takes a checkpoint before a call, because the user of a host directory has changed it since
+    /// the last one. Changes no file.
+    Checkpoint,
 }
 
 impl FileOperation {
@@ -62,6 +65,7 @@ impl FileOperation {
             Self::Snapshot { .. } => "snapshot",
             Self::Restore { .. } => "restore",
             Self::Rewind { .. } => "rewind",
+            Self::Checkpoint => "checkpoint",
         }
     }
 

@@ -60,8 +60,10 @@ words!(
         AtWork = "at_work",
         /// Only a copy of the whole tree could have kept the files.
         Copy = "copy",
-        /// The workspace is a directory of the host, which is never copied.
+        /// The workspace is a directory of the host, and `rewind.points` allows no copies of it.
         HostDirectory = "host_directory",
+        /// The workspace is a directory of the host that is too large to be copied.
+        TooLarge = "too_large",
         /// The server stopped before the outcome was known.
         Interrupted = "interrupted",
         Failed = "failed",
@@ -77,7 +79,10 @@ impl AbsenceReason {
             Self::Untracked => "rewind.points of its agent type does not ask for it",
             Self::AtWork => "processes were running in the box, and rewind.points allows no copies",
             Self::Copy => "this provider copies whole trees, and rewind.points allows no copies",
-            Self::HostDirectory => "the workspace is a directory of the host's",
+            Self::HostDirectory => "the workspace is a directory of the host, and rewind.points allows no copies",
+            Self::TooLarge => {
+                "the directory has more than 50,000 entries or 256 MiB, without .git and the files that .gitignore matches"
+            }
             Self::Interrupted => "the server stopped before the outcome was known",
             Self::Failed => "it failed",
             Self::Forgotten => "more than rewind.keep came after it",

@@ -35,13 +35,14 @@ pub(super) fn resolve_policy(task: &Task, declared: &Declared<'_>) -> ResolvedPo
     chain.resolve(PolicyKind::Empty)
 }
 
-/// Returns the warning for a session that writes to a host directory itself, where no checkpoint
-/// can be taken. A session that asks for none gets no warning.
+/// Returns the warning for a session that writes to a host directory itself and has no checkpoints,
+/// because it does not allow copies. A session that asks for none gets no warning.
 pub(super) fn checkpoint_notice(plan: &InitPlan, rewind: Rewind) -> Option<Warning> {
     let writes = |action: &Action| matches!(action, Action::MountDirectory { mode: MountMode::ReadWrite, .. });
-    let lacks = rewind.points != CheckpointCost::Off && plan.actions.iter().any(writes);
-    let message = "the agent changes the host directory itself: there are no checkpoints and no snapshots, and a rewind \
-                   brings nothing back; keep a copy, or mount with mode 'overlay'";
+    let asks = !matches!(rewind.points, CheckpointCost::Off | CheckpointCost::Copies);
+    let lacks = asks && plan.actions.iter().any(writes);
+    let message = "the agent changes the host directory itself, and there are no checkpoints, so a rewind brings \
+                   nothing back; set rewind.points to 'copies', or mount with mode 'overlay'";
     lacks.then(|| Warning::new(WarningCode::CheckpointsUnavailable, message.to_owned()))
 }
 

@@ -64,9 +64,10 @@ impl JournalSize {
 pub(crate) fn grows(command: &Command) -> bool {
     match command {
         Command::CallTool { tool, .. } => *tool != ToolName::Rm,
-        Command::OperateFiles { operation, .. } => {
-            !matches!(operation, FileOperation::Delete { .. } | FileOperation::Restore { .. })
-        }
+        Command::OperateFiles { operation, .. } => !matches!(
+            operation,
+            FileOperation::Delete { .. } | FileOperation::Restore { .. } | FileOperation::Checkpoint
+        ),
         Command::Exec { .. } | Command::OpenPort { .. } => true,
         _ => false,
     }

@@ -13,6 +13,7 @@ use crate::error::FsError;
 use crate::filesystem::entry::{Kind, Permission};
 use crate::filesystem::{Content, Filesystem, ReadSeek, Walk, Walked};
 use crate::path::WorkspacePath;
+use crate::search::WorkingTree;
 use crate::sparse;
 
 /// Size of a header's field for link targets, in bytes.
@@ -26,22 +27,84 @@ const BLOCK: usize = 512;
 /// A tree that cannot be read completely is refused before the first byte is written, unless it
 /// changes meanwhile.
 pub fn export_tar(fs: &dyn Filesystem, from: &WorkspacePath, out: &mut dyn Write) -> Result<(), ArchiveError> {
-    each(fs, from, &mut |walked| readable(fs, walked))?;
-    let mut tape = Tape { builder: ManuallyDrop::new(Builder::new(out)), sparse_files: 0 };
-    each(fs, from, &mut |walked| append(fs, &mut tape, from, walked))?;
+    export(fs, from, Modes::Usual, &mut |_| Choice::Taken, out)
+}
+
+/// Like [`export_tar`] for the whole tree, with the exact mode bits.
+pub fn export_exact(fs: &dyn Filesystem, out: &mut dyn Write) -> Result<(), ArchiveError> {
+    export(fs, &WorkspacePath::root(), Modes::Exact, &mut |_| Choice::Taken, out)
+}
+
+/// Like [`export_exact`], without the repository and, in a git workspace, without the files that
+/// git ignores. A larger tree is [`FsError::TooLarge`], and nothing is written.
+pub fn export_working_tree(fs: &dyn Filesystem, room: ExportRoom, out: &mut dyn Write) -> Result<(), ArchiveError> {
+    let root = WorkspacePath::root();
+    let mut tree = WorkingTree::of(fs);
+    let mut choose = |walked: &Walked| match tree.leaves_out(&walked.path, walked.kind) {
+        true => Choice::LeftOut,
+        false => Choice::Taken,
+    };
+    let mut found = ExportRoom { entries: 0, bytes: 0 };
+    each(fs, &root, &mut choose, &mut |walked| {
+        found.entries += 1;
+        found.bytes = found.bytes.saturating_add(fs.stat_entry(&walked.path)?.size);
+        if found.entries > room.entries || found.bytes > room.bytes {
+            let path = WorkspacePath::root();
+            return Err(FsError::TooLarge { path, size: found.bytes, limit: room.bytes }.into());
+        }
+        Ok(())
+    })?;
+    export(fs, &root, Modes::Exact, &mut choose, out)
+}
+
+/// The size of a tree that is exported at most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ExportRoom {
+    pub entries: u64,
+    /// Total size of all files, with their holes.
+    pub bytes: u64,
+}
+
+/// The mode bits in a tar.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Modes {
+    /// They depend only on the kind and the executable bit.
+    Usual,
+    Exact,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Choice {
+    Taken,
+    /// With everything below.
+    LeftOut,
+}
+
+fn export(
+    fs: &dyn Filesystem,
+    from: &WorkspacePath,
+    modes: Modes,
+    choose: &mut dyn FnMut(&Walked) -> Choice,
+    out: &mut dyn Write,
+) -> Result<(), ArchiveError> {
+    each(fs, from, choose, &mut |walked| readable(fs, walked))?;
+    let mut tape = Tape { builder: ManuallyDrop::new(Builder::new(out)), sparse_files: 0, modes };
+    each(fs, from, choose, &mut |walked| append(fs, &mut tape, from, walked))?;
     ManuallyDrop::into_inner(tape.builder).into_inner().map_err(ArchiveError::Io)?;
     Ok(())
 }
 
-/// Calls `visit` for each entry until it fails. Skips entries that vanish meanwhile.
+/// Calls `visit` for each chosen entry until it fails. Skips entries that vanish meanwhile.
 fn each(
     fs: &dyn Filesystem,
     from: &WorkspacePath,
+    choose: &mut dyn FnMut(&Walked) -> Choice,
     visit: &mut dyn FnMut(&Walked) -> Result<(), ArchiveError>,
 ) -> Result<(), ArchiveError> {
     let mut failed = None;
-    fs.walk(from, &mut |walked| match visit(walked) {
-        Ok(()) => ControlFlow::Continue(Walk::Continue),
+    fs.walk(from, &mut |walked| match visit_chosen(walked, choose, visit) {
+        Ok(Choice::LeftOut) => ControlFlow::Continue(Walk::Skip),
+        Ok(Choice::Taken) => ControlFlow::Continue(Walk::Continue),
         Err(ArchiveError::Fs(error)) if error.is_vanished() => ControlFlow::Continue(Walk::Continue),
         Err(error) => {
             failed = Some(error);
@@ -49,6 +112,18 @@ fn each(
         }
     })?;
     failed.map_or(Ok(()), Err)
+}
+
+fn visit_chosen(
+    walked: &Walked,
+    choose: &mut dyn FnMut(&Walked) -> Choice,
+    visit: &mut dyn FnMut(&Walked) -> Result<(), ArchiveError>,
+) -> Result<Choice, ArchiveError> {
+    let choice = choose(walked);
+    if choice == Choice::Taken {
+        visit(walked)?;
+    }
+    Ok(choice)
 }
 
 fn readable(fs: &dyn Filesystem, walked: &Walked) -> Result<(), ArchiveError> {
@@ -65,6 +140,16 @@ struct Tape<'a> {
     /// Number of sparse files so far. Each needs a unique name for readers that do not know the
     /// format.
     sparse_files: u64,
+    modes: Modes,
+}
+
+impl Modes {
+    fn of(self, exact: u32, usual: u32) -> u32 {
+        match self {
+            Self::Usual => usual,
+            Self::Exact => exact & 0o777,
+        }
+    }
 }
 
 fn append(fs: &dyn Filesystem, tape: &mut Tape<'_>, from: &WorkspacePath, walked: &Walked) -> Result<(), ArchiveError> {
@@ -80,7 +165,7 @@ fn append(fs: &dyn Filesystem, tape: &mut Tape<'_>, from: &WorkspacePath, walked
         Kind::Special => return Ok(()),
         Kind::Directory => {
             header.set_entry_type(EntryType::Directory);
-            header.set_mode(0o755);
+            header.set_mode(tape.modes.of(stat.mode, 0o755));
             tape.builder.append_data(&mut header, name, io::empty())
         }
         Kind::Symlink => {
@@ -91,7 +176,8 @@ fn append(fs: &dyn Filesystem, tape: &mut Tape<'_>, from: &WorkspacePath, walked
         }
         Kind::File => {
             header.set_entry_type(EntryType::Regular);
-            header.set_mode(if stat.permission == Permission::Executable { 0o755 } else { 0o644 });
+            let usual = if stat.permission == Permission::Executable { 0o755 } else { 0o644 };
+            header.set_mode(tape.modes.of(stat.mode, usual));
             append_file(tape, &mut header, name, fs.open_walked(&walked.path)?)
         }
     };

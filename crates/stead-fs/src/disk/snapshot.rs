@@ -124,11 +124,11 @@ fn copy_mode(from: &DiskFs, to: &DiskFs, path: &WorkspacePath) -> Result<(), FsE
     if now.raw.st_mode & 0o777 == wanted { Ok(()) } else { set_bits(&now, wanted) }
 }
 
-fn collect(fs: &DiskFs, mut each: impl FnMut(&Walked) -> Walk) -> Result<(), FsError> {
+pub(super) fn collect(fs: &DiskFs, mut each: impl FnMut(&Walked) -> Walk) -> Result<(), FsError> {
     fs.walk_below(&WorkspacePath::root(), &|_, _| true, &mut |walked| ControlFlow::Continue(each(walked)))
 }
 
-fn copy_link(from: &DiskFs, to: &DiskFs, path: &WorkspacePath) -> Result<(), FsError> {
+pub(super) fn copy_link(from: &DiskFs, to: &DiskFs, path: &WorkspacePath) -> Result<(), FsError> {
     let target = from.read_link(path)?;
     match to.read_link(path) {
         Ok(old) if old == target => return Ok(()),
@@ -151,7 +151,7 @@ fn copy_file(from: &DiskFs, to: &DiskFs, path: &WorkspacePath) -> Result<(), FsE
     copy_mode(from, to, path)
 }
 
-fn same_bytes(to: &DiskFs, path: &WorkspacePath, file: &mut File, size: u64) -> io::Result<bool> {
+pub(super) fn same_bytes(to: &DiskFs, path: &WorkspacePath, file: &mut File, size: u64) -> io::Result<bool> {
     let Ok((mut other, other_size)) = to.open_plain(path) else { return Ok(false) };
     if size != other_size {
         return Ok(false);

@@ -431,3 +431,59 @@ fn an_append_to_a_file_of_holes_is_refused_without_reading_them() {
     assert_eq!(append("small").unwrap().bytes, 1);
     assert!(matches!(append("huge").unwrap_err(), FsError::TooLarge { size, .. } if size == 1 << 40));
 }
+
+#[test]
+fn a_working_tree_is_exported_and_restored_with_its_modes() {
+    use stead_fs::archive::{ExportRoom, export_working_tree, unpack_exact};
+    let (directory, fs) = rooted();
+    let at = |name: &str| directory.path().join("root").join(name);
+    for (name, content) in
+        [(".git/HEAD", "ref"), (".gitignore", "out/"), ("out/result", "1"), ("secret", "s"), ("d/x/.git/HEAD", "ref")]
+    {
+        std::fs::create_dir_all(at(name).parent().unwrap()).unwrap();
+        std::fs::write(at(name), content).unwrap();
+    }
+    std::fs::set_permissions(at("secret"), PermissionsExt::from_mode(0o600)).unwrap();
+    symlink("secret", at("link")).unwrap();
+    let kept = |name: &str| {
+        let mut tar = tempfile::tempfile().unwrap();
+        export_working_tree(&fs, ExportRoom { entries: 10, bytes: 100 }, &mut tar).unwrap();
+        let tree = directory.path().join(name);
+        std::fs::create_dir(&tree).unwrap();
+        let mut files = DiskFs::open(&tree).unwrap();
+        unpack_exact(tar, &mut files).unwrap();
+        (tree, files)
+    };
+    let (first, first_files) = kept("first");
+    let mode = |path: &Path| std::fs::symlink_metadata(path).unwrap().mode() & 0o777;
+    assert_eq!(mode(&first.join("secret")), 0o600);
+    assert!(!first.join(".git").exists() && !first.join("out").exists() && !first.join("d/x/.git").exists());
+    // Equal files of two copies are one file on the disk.
+    std::fs::write(at("new"), "new").unwrap();
+    let (second, second_files) = kept("second");
+    second_files.share_equal_files(&first_files).unwrap();
+    let inode = |path: &Path| std::fs::metadata(path).unwrap().ino();
+    assert_eq!(inode(&second.join("secret")), inode(&first.join("secret")));
+    assert_eq!(std::fs::read(second.join("new")).unwrap(), b"new");
+    // A directory replaced by a link in the earlier copy is not followed.
+    std::fs::create_dir(directory.path().join("elsewhere")).unwrap();
+    std::fs::remove_dir_all(first.join("d")).unwrap();
+    symlink(directory.path().join("elsewhere"), first.join("d")).unwrap();
+    second_files.share_equal_files(&first_files).unwrap();
+    // Too many entries or bytes are refused before anything is written.
+    for room in [ExportRoom { entries: 2, bytes: 100 }, ExportRoom { entries: 10, bytes: 3 }] {
+        let mut tar = Vec::new();
+        assert!(export_working_tree(&fs, room, &mut tar).is_err() && tar.is_empty());
+    }
+
+    std::fs::remove_file(at("secret")).unwrap();
+    std::fs::remove_file(at("link")).unwrap();
+    std::fs::write(at("link"), "no link").unwrap();
+    std::fs::create_dir(at("surplus")).unwrap();
+    std::fs::write(at("surplus/file"), "").unwrap();
+    fs.restore_working_tree(&second_files).unwrap();
+    assert_eq!((std::fs::read(at("secret")).unwrap(), mode(&at("secret"))), (b"s".to_vec(), 0o600));
+    assert_eq!(std::fs::read_link(at("link")).unwrap(), Path::new("secret"));
+    assert!(!at("surplus").exists() && at("out/result").exists() && at(".git/HEAD").exists());
+    assert!(at("d/x/.git/HEAD").exists());
+}

@@ -15,6 +15,11 @@ pub enum ProviderError {
     Unsupported { provider: ProviderName, action: &'static str },
     #[error("the workspace is a directory of the host, and its files are not replaced")]
     HostDirectory,
+    #[error(
+        "the directory has more than {entries} entries or {bytes} bytes, without .git and the files that .gitignore \
+         matches, so it is not copied"
+    )]
+    TreeTooLarge { entries: u64, bytes: u64 },
     #[error("workspace {workspace} is not there")]
     Gone { workspace: WorkspaceId },
     #[error("workspace {workspace} could not be rebuilt from its journal")]
@@ -176,7 +181,7 @@ impl ProviderError {
             Self::Setup { .. } => "setup_failed",
             Self::Source(failure) => &failure.code,
             Self::Unenforced { .. } => "limit_not_enforced",
-            Self::NoRoom { .. } | Self::VolumeFull => "no_room",
+            Self::NoRoom { .. } | Self::VolumeFull | Self::TreeTooLarge { .. } => "no_room",
             Self::NoLayer { .. } | Self::LayerReport { .. } => "no_layer",
             Self::Files { .. } => "files_failed",
         }

@@ -315,6 +315,12 @@ pub trait Workspace: Send + Sync {
     /// Reports the result in [`Done::point`].
     async fn point(&self, order: PointOrder, done: &mut Done) -> Result<(), ProviderError>;
 
+    /// Returns true if the files may have changed since the last checkpoint although no call ran.
+    /// Only the user of a host directory changes files in that way.
+    async fn changed_unnoticed(&self) -> Result<bool, ProviderError> {
+        Ok(false)
+    }
+
     /// Deletes snapshots that no session needs any more. Those that cannot be deleted now go with
     /// the workspace.
     async fn forget(&self, snapshots: Vec<SnapshotId>) -> Result<(), ProviderError>;

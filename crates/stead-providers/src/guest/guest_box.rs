@@ -102,6 +102,9 @@ pub(crate) trait GuestBox: Send + Sync + 'static {
     /// Returns true if a snapshot now would stop an idle box, and copy all files of a busy one.
     fn ends_for_a_snapshot(&self) -> bool;
 
+    /// See [`Workspace::changed_unnoticed`](crate::Workspace::changed_unnoticed).
+    fn changed_unnoticed(&self) -> Result<bool, ProviderError>;
+
     /// See [`Workspace::stamp`](crate::Workspace::stamp).
     fn stamp(&self) -> Result<Option<String>, BoxError>;
 
@@ -116,6 +119,12 @@ pub(crate) trait GuestBox: Send + Sync + 'static {
 
     /// Restores the tree of a snapshot; `false` if the snapshot does not exist.
     fn restore(&self, snapshot: SnapshotId) -> Result<bool, ProviderError>;
+
+    /// Keeps the current tree, so that a rewind can be undone.
+    fn keep_before_rewind(&self, snapshot: SnapshotId) -> Result<(), ProviderError>;
+
+    /// Restores the tree of a checkpoint; `false` if it does not exist.
+    fn rewind(&self, snapshot: SnapshotId) -> Result<bool, ProviderError>;
 
     fn compare(&self, options: Options) -> Result<Patch, BoxError>;
 

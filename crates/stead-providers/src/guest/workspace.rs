@@ -302,19 +302,11 @@ impl Inner {
                 let snapshot_hash = self.guest_box.snapshot_with_hash(snapshot).map_err(kept_error)?;
                 Ok(Operated { placement: None, snapshot_hash: Some(snapshot_hash) })
             }
-            FileOrder::Restore { snapshot } => self.restore(snapshot),
+            FileOrder::Restore { snapshot } => restored(self.guest_box.restore(snapshot), snapshot),
             FileOrder::Rewind { before, snapshot } => {
-                self.guest_box.snapshot(before).map_err(kept_error)?;
-                self.restore(snapshot)
+                self.guest_box.keep_before_rewind(before).map_err(kept_error)?;
+                restored(self.guest_box.rewind(snapshot), snapshot)
             }
-        }
-    }
-
-    fn restore(&self, snapshot: SnapshotId) -> Result<Operated, OperateError> {
-        match self.guest_box.restore(snapshot) {
-            Ok(true) => Ok(Operated::default()),
-            Ok(false) => Err(OperateError::NoSnapshot { snapshot }),
-            Err(error) => Err(kept_error(error)),
         }
     }
 
@@ -364,13 +356,21 @@ impl Inner {
     }
 }
 
+fn restored(found: Result<bool, ProviderError>, snapshot: SnapshotId) -> Result<Operated, OperateError> {
+    match found {
+        Ok(true) => Ok(Operated::default()),
+        Ok(false) => Err(OperateError::NoSnapshot { snapshot }),
+        Err(error) => Err(kept_error(error)),
+    }
+}
+
 /// Converts an error of a snapshot or restore.
 fn kept_error(error: ProviderError) -> OperateError {
     match error {
         ProviderError::Box { source } => operate_error("", source),
         ProviderError::Unsupported { .. } => OperateError::Unsupported,
         ProviderError::HostDirectory => OperateError::HostDirectory,
-        full @ (ProviderError::NoRoom { .. } | ProviderError::VolumeFull) => {
+        full @ (ProviderError::NoRoom { .. } | ProviderError::VolumeFull | ProviderError::TreeTooLarge { .. }) => {
             OperateError::NoRoom { reason: full.to_string() }
         }
         ProviderError::NoSnapshot { snapshot } => OperateError::NoSnapshot { snapshot },
@@ -447,6 +447,11 @@ impl Workspace for GuestWorkspace {
             (done.touched, done.point) = (touched, Some(point));
         }
         Ok(())
+    }
+
+    async fn changed_unnoticed(&self) -> Result<bool, ProviderError> {
+        let changed = self.with(|inner| inner.guest_box.changed_unnoticed()).await;
+        changed.unwrap_or(Err(ProviderError::Interrupted))
     }
 
     async fn forget(&self, snapshots: Vec<SnapshotId>) -> Result<(), ProviderError> {

@@ -168,8 +168,10 @@ impl OverlayBox {
 
     /// Finds what the box wrote above the layers, and which of it is new since the last look.
     pub(super) fn look_at(&self, state: &mut BoxState) -> Result<Looked, ProviderError> {
-        if self.lineage()?.bound.is_some() {
-            return Ok(Looked::default());
+        let lineage = self.lineage()?;
+        if lineage.bound.is_some() {
+            let writes = lineage.writes_host_directory();
+            return if writes { self.look_at_host_directory(state) } else { Ok(Looked::default()) };
         }
         let (leaves, total) = if state.written { self.leaves(state)? } else { (Vec::new(), 0) };
         state.clean = total == 0;

@@ -9,20 +9,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use stead_box::protocol::{FileAsk, GuestError, GuestErrorKind, ProtocolError};
-use stead_box::{Access, Bound, BoxError, Connection, Reserve};
+use stead_box::{Access, BoxError, Connection, Reserve};
 use stead_core::box_facts::BoxFacts;
 use stead_core::capability::LimitKind;
 use stead_core::command::CreateOrder;
 use stead_core::config::ProviderName;
 use stead_core::event::{Failure, StepReport};
 use stead_core::network::Reach;
-use stead_core::policy::MountMode;
 use stead_core::rewind::{AbsenceReason, Checkpoint, CheckpointCost};
 use stead_core::session::HashAbsence;
 use stead_core::session::warning::WarningCode;
 use stead_core::{SnapshotId, WorkspaceId};
 use stead_fs::archive::{self, ArchiveError};
-use stead_fs::mount::AllowedRoots;
 use stead_fs::patch::{Options, Patch};
 use stead_fs::{DiskFs, FsError, Stop, WorkspacePath};
 
@@ -35,9 +33,7 @@ use crate::contract::error::ProviderError;
 use crate::contract::network::{LentNetworks, TakenNetwork};
 use crate::contract::workspace::PointOrder;
 use crate::guest::limit_kinds;
-use crate::guest::{
-    Fill, GuestBox, HostMounts, Looked, MountOrder, Scratch, SetupLayers, in_frame, patch_of, read_patch, send,
-};
+use crate::guest::{Fill, GuestBox, HostMounts, Looked, Scratch, SetupLayers, in_frame, patch_of, read_patch, send};
 use crate::overlay::layer_store::{Layer, LayerKey, LayerSlot};
 
 /// Maximum number of layers before they are merged into one: overlayfs searches all of them for
@@ -451,6 +447,10 @@ impl GuestBox for OverlayBox {
         self.lock().written
     }
 
+    fn changed_unnoticed(&self) -> Result<bool, ProviderError> {
+        self.host_directory_changed()
+    }
+
     fn stamp(&self) -> Result<Option<String>, BoxError> {
         self.stamp_over_layers()
     }
@@ -468,7 +468,7 @@ impl GuestBox for OverlayBox {
         }
         let mut state = self.lock();
         if self.lineage()?.bound.is_some() {
-            return Ok(Checkpoint::Absent(AbsenceReason::HostDirectory));
+            return self.point_of_host_directory(&mut state, order);
         }
         if std::mem::take(&mut state.clean) {
             self.keep_layers_as(&mut state, order.snapshot)?;
@@ -502,6 +502,20 @@ impl GuestBox for OverlayBox {
         self.put_back(snapshot)
     }
 
+    fn keep_before_rewind(&self, snapshot: SnapshotId) -> Result<(), ProviderError> {
+        if self.lineage()?.writes_host_directory() {
+            return self.keep_host_directory(&mut self.lock(), snapshot);
+        }
+        self.snapshot(snapshot)
+    }
+
+    fn rewind(&self, snapshot: SnapshotId) -> Result<bool, ProviderError> {
+        if self.lineage()?.writes_host_directory() {
+            return self.restore_host_directory(&mut self.lock(), snapshot);
+        }
+        self.put_back(snapshot)
+    }
+
     fn compare_snapshot(&self, snapshot: SnapshotId, options: Options) -> Result<Patch, BoxError> {
         self.kept_patch(snapshot, options)
     }
@@ -530,30 +544,6 @@ impl GuestBox for OverlayBox {
                 read_patch(&file, MOST_PATCH)
             }
         }
-    }
-}
-
-impl HostMounts for OverlayBox {
-    fn mount(&self, order: MountOrder) -> Result<StepReport, ProviderError> {
-        let refused = |source| ProviderError::Mount { source };
-        let roots = AllowedRoots::open(&order.allowed_host_roots).map_err(refused)?;
-        let directory = roots.directory(&order.host_path).map_err(refused)?;
-        let (access, owner) = match order.mode {
-            // Copied, not used as a lower layer: an overlay over a changing directory has undefined
-            // content. A diff or an apply also needs the files that the agent began with.
-            MountMode::Overlay => {
-                let stop = self.workspaces.copies.of(self.id()).stop();
-                return self.fill(own_layers::copy_of(directory.into_files().with_stop(stop)));
-            }
-            MountMode::ReadOnly => (Access::Read, None),
-            MountMode::ReadWrite => {
-                (Access::Write, Some(directory.check_writable(&order.allowed_root_owned_mounts).map_err(refused)?))
-            }
-        };
-        end_unused(&mut self.lock())?;
-        let bound = Some(Bound { path: directory.path().to_owned(), access, owner });
-        self.workspaces.change(self.id(), Durability::Later, |lineage| lineage.bound = bound)?;
-        Ok(StepReport::default())
     }
 }
 

@@ -15,6 +15,7 @@ use tokio::sync::watch;
 use super::boxes::Running;
 use super::copies::Copies;
 use super::directories::{Directories, host, make_private};
+use super::host_directory::LookedAt;
 use super::lineage::{Durability, LayerRef, Lineage};
 use super::setup_store::SetupStore;
 use crate::contract::error::ProviderError;
@@ -57,6 +58,7 @@ pub(crate) struct BoxState {
     pub(super) clean: bool,
     /// Paths and modification times found at the last look.
     pub(super) seen: BTreeMap<String, i64>,
+    pub(super) looked_at: LookedAt,
     /// The network of the running box.
     network: watch::Sender<Option<Arc<LentNetwork>>>,
 }

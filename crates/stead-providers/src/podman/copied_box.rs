@@ -119,6 +119,10 @@ impl GuestBox for CopiedBox {
         false
     }
 
+    fn changed_unnoticed(&self) -> Result<bool, ProviderError> {
+        Ok(false)
+    }
+
     fn stamp(&self) -> Result<Option<String>, BoxError> {
         stamp_of(self.connect()?.files(FileAsk::Stamp, None)?)
     }
@@ -148,6 +152,14 @@ impl GuestBox for CopiedBox {
 
     fn restore(&self, snapshot: SnapshotId) -> Result<bool, ProviderError> {
         Ok(tars::restore(self, snapshot)?)
+    }
+
+    fn keep_before_rewind(&self, snapshot: SnapshotId) -> Result<(), ProviderError> {
+        self.snapshot(snapshot)
+    }
+
+    fn rewind(&self, snapshot: SnapshotId) -> Result<bool, ProviderError> {
+        self.restore(snapshot)
     }
 
     fn compare(&self, options: Options) -> Result<Patch, BoxError> {

@@ -135,6 +135,7 @@ fn known(event: Known) -> Option<String> {
 /// A change of files: its name and its subject.
 fn of_files(operation: &FileOperation) -> String {
     let about = match operation {
+        FileOperation::Checkpoint => return operation.name().to_owned(),
         FileOperation::Put { path, .. }
         | FileOperation::Unpack { path, .. }
         | FileOperation::MakeDirectory { path }

@@ -3,10 +3,11 @@
 use std::time::Instant;
 
 use stead_core::event::{Event, Failure, FileEffect, FileOperation};
+use stead_core::rewind::CheckpointCost;
 use stead_core::session::Status;
 use stead_core::tool::ToolName;
-use stead_core::{Actor, CallId, Command, Effect, Outcome, Rejection, Resource, SessionId};
-use stead_providers::{FileOrder, Placement};
+use stead_core::{Actor, CallId, Command, Effect, Outcome, Rejection, Resource, SessionId, Timestamp};
+use stead_providers::{Done, FileOrder, OperateError, Placement, Workspace};
 use stead_store::IdempotencyClaim;
 
 use crate::clock;
@@ -75,6 +76,37 @@ pub(in crate::ops) enum Refused {
     },
 }
 
+/// Takes a checkpoint if the user of a host directory has changed it since the last one, so that
+/// the call that follows can be taken back without the user's changes. The call is performed even
+/// if this fails.
+pub(in crate::ops) async fn keep_unnoticed_changes(engine: &Engine, session: &OpenSession) {
+    let Some(workspace) = session.workspace() else { return };
+    if session.checkpoint_cost().await != CheckpointCost::Copies {
+        return;
+    }
+    match workspace.changed_unnoticed().await {
+        Ok(false) => return,
+        Ok(true) => {}
+        Err(error) => {
+            tracing::warn!(session = %session.id(), error = %error.to_failure().message, "no checkpoint before a call");
+            return;
+        }
+    }
+    let call = CallId::from_bits(clock::id_bits());
+    let command = Command::OperateFiles { call, operation: FileOperation::Checkpoint };
+    let taken = match session.commit(command, &Actor::System).await {
+        Ok(intent) => guard_op(perform(engine, session, intent)).await,
+        // The call that follows is refused for the same reason.
+        Err(_) => return,
+    };
+    if let Err(error) = taken {
+        tracing::warn!(session = %session.id(), %error, "no checkpoint before a call");
+        if matches!(error, OpError::Store(_) | OpError::Contended | OpError::Panicked) {
+            abandon(engine, session.clone(), call, error);
+        }
+    }
+}
+
 /// Decides on and performs a command whose effect is a file operation.
 pub(in crate::ops) async fn carry_out(
     engine: &Engine,
@@ -86,6 +118,7 @@ pub(in crate::ops) async fn carry_out(
     claim: Option<IdempotencyClaim>,
 ) -> Result<Operated, OpError> {
     let session = OpenSession::open(engine, id).await?;
+    keep_unnoticed_changes(engine, &session).await;
     match session.commit_claimed(command, actor, |_| claim).await {
         Err(OpError::Rejected(rejection)) => Err(record(&session, refused, rejection, actor).await),
         Ok(intent) => match guard_op(perform(engine, &session, intent)).await {
@@ -131,7 +164,7 @@ async fn perform(engine: &Engine, session: &OpenSession, intent: Intent) -> Resu
     );
     pause("operation.perform").await;
     let operated = match (order(engine, operation).await, session.workspace()) {
-        (Ok(order), Some(workspace)) => match workspace.operate(order, intent.at).await {
+        (Ok(order), Some(workspace)) => match operate(&*workspace, order, intent.at).await {
             Ok(mut done) => {
                 if !keeps {
                     checkpoints::keep(session, &*workspace, &mut done).await;
@@ -171,8 +204,10 @@ async fn perform(engine: &Engine, session: &OpenSession, intent: Intent) -> Resu
 }
 
 /// Builds the complete order, with bytes from the blob store.
-async fn order(engine: &Engine, operation: FileOperation) -> Result<FileOrder, OpError> {
-    Ok(match operation {
+/// Returns `None` for an operation that only takes a checkpoint.
+async fn order(engine: &Engine, operation: FileOperation) -> Result<Option<FileOrder>, OpError> {
+    Ok(Some(match operation {
+        FileOperation::Checkpoint => return Ok(None),
         FileOperation::Put { path, blob, bytes, if_match, existing, parents } => {
             FileOrder::Put { path, content: stored(engine, blob).await?, bytes, if_match, existing, parents }
         }
@@ -182,7 +217,14 @@ async fn order(engine: &Engine, operation: FileOperation) -> Result<FileOrder, O
         FileOperation::Snapshot { snapshot, .. } => FileOrder::Snapshot { snapshot },
         FileOperation::Restore { snapshot } => FileOrder::Restore { snapshot },
         FileOperation::Rewind { before, snapshot, .. } => FileOrder::Rewind { before, snapshot },
-    })
+    }))
+}
+
+async fn operate(workspace: &dyn Workspace, order: Option<FileOrder>, at: Timestamp) -> Result<Done, OperateError> {
+    match order {
+        Some(order) => workspace.operate(order, at).await,
+        None => Ok(Done::nothing()),
+    }
 }
 
 async fn stored(engine: &Engine, blob: String) -> Result<std::fs::File, OpError> {

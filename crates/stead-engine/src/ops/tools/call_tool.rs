@@ -23,7 +23,7 @@ use crate::error::OpError;
 use crate::failpoint::pause;
 use crate::open_session::{Intent, OpenSession};
 use crate::ops::boxed;
-use crate::ops::files::operate_files::refuse;
+use crate::ops::files::operate_files::{keep_unnoticed_changes, refuse};
 use crate::ops::tools::background_bash;
 use crate::ops::tools::call_bound_tool::by_catalog;
 
@@ -84,6 +84,7 @@ async fn decide_and_perform(
     if !tool.changes_files() {
         return read(engine, &session, tool, command, actor, cancelled).await;
     }
+    keep_unnoticed_changes(engine, &session).await;
     match session.commit(command, actor).await {
         Err(OpError::Rejected(rejection)) => Err(refuse(&session, tool, rejection, actor).await),
         Ok(intent) => match guard_op(perform(engine, &session, intent, actor, cancelled)).await {

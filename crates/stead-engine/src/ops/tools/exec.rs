@@ -20,7 +20,7 @@ use crate::failpoint::pause;
 use crate::open_session::{Intent, OpenSession};
 use crate::ops::Idempotency;
 use crate::ops::boxed;
-use crate::ops::files::operate_files::refuse;
+use crate::ops::files::operate_files::{keep_unnoticed_changes, refuse};
 
 /// An exec. Once it has finished, it has the head and tail of each output stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,6 +74,7 @@ pub(super) async fn start(
         stead_core::decide(&session.state().await, command, actor).map_err(OpError::from)?;
         return Err(unsupported(&session, actor).await);
     }
+    keep_unnoticed_changes(engine, &session).await;
     match session.commit_claimed(command, actor, |_| claims.on("exec", exec)).await {
         Err(OpError::Rejected(rejection)) => Err(refuse(&session, ToolName::Bash, rejection, actor).await),
         Ok(intent) => {

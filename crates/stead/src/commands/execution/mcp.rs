@@ -6,6 +6,7 @@ mod stdio_bridge;
 
 use stead_api::Session;
 use stead_api::file::Diff;
+use stead_api::session::rewind::Checkpoints;
 
 use super::new_session::{self, NewSession};
 use crate::client::{Client, ClientError, segment};
@@ -27,8 +28,8 @@ pub(crate) struct Mcp {
     /// session's own catalog
     #[arg(long, value_name = "NAME", value_parser = ["stead", "wink", "anthropic", "openai", "mcp-filesystem"])]
     profile: Option<String>,
-    /// Let the agent change the directory of --dir itself instead of a copy; there are no
-    /// checkpoints, so nothing can be rewound
+    /// Let the agent change the directory of --dir itself instead of a copy. A checkpoint before
+    /// and after each change lets `stead rewind` take it back
     #[arg(long, requires = "dir")]
     live: bool,
     /// Keep the session open when the agent exits, also without changes
@@ -93,7 +94,7 @@ impl Mcp {
             return Some("stays".to_owned());
         }
         if self.live {
-            return None;
+            return checkpoints(client, session);
         }
         match client.get::<Diff>(&format!("/sessions/{}/diff?all=true", segment(&session.id.to_string()))) {
             Ok(diff) => {
@@ -114,9 +115,28 @@ impl Mcp {
             out.note("start a server to use it: stead up");
         }
         out.note(&format!("look at the changes: stead diff {id} --stat"));
+        if self.live {
+            out.note(&format!("list the checkpoints: stead rewind {id}"));
+            out.note(&format!("take changes back: stead rewind {id} --to EVENT"));
+            out.note(&format!("keep the files and drop the checkpoints: stead session close {id}"));
+            return;
+        }
         let directory = self.new_session.dir.as_ref().and_then(|directory| directory.canonicalize().ok());
         let directory = directory.map_or_else(|| "DIRECTORY".to_owned(), |directory| directory.display().to_string());
         out.note(&format!("apply them: stead apply {id} --to {directory}"));
         out.note(&format!("discard them: stead session close {id}"));
+    }
+}
+
+/// Returns the reason to keep a live session: its checkpoints can take the agent's changes back.
+fn checkpoints(client: &Client, session: &Session) -> Option<String> {
+    match client.get::<Checkpoints>(&format!("/sessions/{}/rewind", segment(&session.id.to_string()))) {
+        Ok(checkpoints) => {
+            let count = checkpoints.items.iter().filter(|checkpoint| checkpoint.snapshot.is_some()).count();
+            // The first is the directory before the agent's first change.
+            (count > 1).then(|| format!("keeps {}", counted(count, "checkpoint", "checkpoints")))
+        }
+        Err(ClientError::Refused(problem)) if matches!(problem.status, 404 | 409) => None,
+        Err(_) => Some("stays, because its checkpoints could not be read".to_owned()),
     }
 }

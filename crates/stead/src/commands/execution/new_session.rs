@@ -51,6 +51,18 @@ pub(crate) struct NewSession {
     image: Option<String>,
 }
 
+/// The files that the agent of a new session changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Its own copy of the files.
+    Copy,
+    /// A host directory itself.
+    Live,
+}
+
+/// Number of latest checkpoints of a live session.
+const LIVE_CHECKPOINTS: u64 = 50;
+
 /// Runs `work` with the running server, or with an embedded one that ends with this command.
 pub(super) fn with_server(context: &Context, work: impl FnOnce(Client) -> Result<(), Failure>) -> Result<(), Failure> {
     logging::start(context.config.log.as_ref(), "error")?;
@@ -75,7 +87,8 @@ impl NewSession {
         let unusable =
             |error| Failure::new(format!("cannot use the directory {}", directory.display())).because(&error);
         let host_path = directory.canonicalize().map_err(unusable)?;
-        self.create(out, client, json!({"type": "mount", "host_path": host_path, "mode": "rw"})).map_err(|failure| {
+        let policy = json!({"type": "mount", "host_path": host_path, "mode": "rw"});
+        self.create_as(out, client, policy, Kind::Live).map_err(|failure| {
             failure.hint(
                 "live sessions need the native provider and a directory inside allowed_host_roots (stead platform \
                  set); without --live the agent works on a copy",
@@ -84,18 +97,22 @@ impl NewSession {
     }
 
     fn create(&self, out: &Output, client: &Client, policy: Value) -> Result<Session, Failure> {
+        self.create_as(out, client, policy, Kind::Copy)
+    }
+
+    fn create_as(&self, out: &Output, client: &Client, policy: Value, kind: Kind) -> Result<Session, Failure> {
         let task = json!({"workspace_policy": policy});
         if let Some(agent_type) = &self.agent_type {
             let body = json!({"agent_type": agent_type, "task": task});
             return create_own_session(out, client, &body, &uuid::Uuid::now_v7().to_string(), PROVISION);
         }
         // Only the first command on a server declares the agent type, so all others save a request.
-        let body = json!({"agent_type": self.own_agent_type(), "task": task});
+        let body = json!({"agent_type": self.own_agent_type(kind), "task": task});
         for _ in 0..AGENT_TYPE_TRIES {
             let made = create_own_session(out, client, &body, &uuid::Uuid::now_v7().to_string(), PROVISION);
             match made {
                 Err(failure) if failure.parameters().resource == Some(Resource::AgentType) => {
-                    self.declare_agent_type(client)?;
+                    self.declare_agent_type(client, kind)?;
                 }
                 made => return made,
             }
@@ -127,21 +144,29 @@ impl NewSession {
         Ok(json!("empty"))
     }
 
-    fn own_agent_type(&self) -> String {
+    fn own_agent_type(&self, kind: Kind) -> String {
         let image = self.image.as_ref().map(|image| format!("-{}", &blake3::hash(image.as_bytes()).to_hex()[..12]));
-        format!("stead-run-{}{}", self.provider, image.unwrap_or_default())
+        let prefix = match kind {
+            Kind::Copy => "stead-run",
+            Kind::Live => "stead-live",
+        };
+        format!("{prefix}-{}{}", self.provider, image.unwrap_or_default())
     }
 
     /// Declares an agent type with every tool for this provider and image. All commands share it.
-    fn declare_agent_type(&self, client: &Client) -> Result<(), Failure> {
-        let declaration = json!({
-            "id": self.own_agent_type(),
+    fn declare_agent_type(&self, client: &Client, kind: Kind) -> Result<(), Failure> {
+        let mut declaration = json!({
+            "id": self.own_agent_type(kind),
             "description": "Made by stead run or stead mcp.",
             "workspace": {
                 "enabled": true, "provider": self.provider, "base_image": self.image, "require_workspace": true,
                 "repo_source": {"type": "none"},
             },
         });
+        if kind == Kind::Live {
+            // The directory cannot be layered, so a checkpoint of it is a copy.
+            declaration["workspace"]["rewind"] = json!({"points": "copies", "keep": LIVE_CHECKPOINTS});
+        }
         match client.post::<AgentType>("/agent-types", &declaration) {
             // Another command declared it first.
             Err(ClientError::Refused(problem)) if problem.status == 409 => {}

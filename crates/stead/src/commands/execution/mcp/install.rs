@@ -29,6 +29,9 @@ pub(super) struct Install {
     /// Settings file, if it is not at the agent's default path
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
+    /// Let the agent change the project's directory itself, with checkpoints, instead of a copy
+    #[arg(long, conflicts_with = "args")]
+    live: bool,
     /// Arguments of `stead` when the agent starts it [default: mcp --dir .]
     #[arg(last = true, value_name = "ARGS")]
     args: Vec<String>,
@@ -66,7 +69,11 @@ impl Install {
     }
 
     fn arguments(&self) -> Vec<String> {
-        if self.args.is_empty() { ["mcp", "--dir", "."].map(str::to_owned).into() } else { self.args.clone() }
+        if !self.args.is_empty() {
+            return self.args.clone();
+        }
+        let live = self.live.then_some("--live");
+        ["mcp", "--dir", "."].into_iter().chain(live).map(str::to_owned).collect()
     }
 
     fn refusal(&self, path: &Path, why: &str) -> Failure {

@@ -102,8 +102,21 @@ fn a_live_agent_works_on_the_directory_itself() {
     let platform = json!({"allowed_host_roots": [root], "allowed_root_owned_mounts": [root]});
     server.client().put("/platform", platform).expect(200);
     let notes = agent(server.home(), &arguments, &[write("live\n")]);
-    assert!(notes.contains("there are no checkpoints and no snapshots"), "{notes}");
     assert_eq!(fs::read_to_string(project.path().join("a.txt")).unwrap(), "live\n");
+    let id = kept(&notes);
+    assert!(notes.contains(&format!("the session {id} keeps 2 checkpoints until ")), "{notes}");
+    assert!(notes.contains(&format!("take changes back: stead rewind {id} --to EVENT\n")), "{notes}");
+    let listed = run(server.home(), &["rewind", &id, "--json"]).ok();
+    let listed: Value = serde_json::from_str(&listed).unwrap();
+    let first = listed["items"][0]["seq"].to_string();
+    run(server.home(), &["rewind", &id, "--to", &first]).ok();
+    assert_eq!(fs::read_to_string(project.path().join("a.txt")).unwrap(), "one\n");
+    run(server.home(), &["session", "close", &id]).ok();
+    // An agent that changes nothing leaves no session behind.
+    let notes = agent(server.home(), &arguments, &[("read", json!({"path": "a.txt"}))]);
+    assert!(!notes.contains("ses_"), "{notes}");
+    let shown = run(server.home(), &["mcp", "install", "claude-code", "--live", "--file", "none/mcp.json"]).ok();
+    assert!(shown.contains("\"--live\""), "{shown}");
     let usage = run(server.home(), &["mcp", "--live"]);
     assert_eq!(usage.code, Some(2), "{}", usage.err);
 }

@@ -8,6 +8,7 @@ mod diffs;
 mod disk_usage;
 mod entry_tools;
 mod limits;
+mod live_checkpoints;
 mod mount_policy;
 mod mounts;
 mod raw_files;
