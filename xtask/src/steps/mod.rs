@@ -2,7 +2,7 @@
 //!
 //! No step is skipped silently: the table also lists steps that were not selected or not reached.
 
-mod beside;
+mod concurrent;
 pub(crate) mod failure_report;
 
 use std::ops::Range;
@@ -43,7 +43,7 @@ pub(crate) fn run_beside(chore: &str, steps: &[Step], long: &str, args: &[String
             return (rows, failure);
         }
         let (beside, own) = std::thread::scope(|scope| {
-            let beside = scope.spawn(|| beside::run(chore, &steps[at + 1..]));
+            let beside = scope.spawn(|| concurrent::run(chore, &steps[at + 1..]));
             let own = run_range(steps, at..at + 1, &[]);
             (beside.join(), own)
         });
