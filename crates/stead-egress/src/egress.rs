@@ -35,7 +35,7 @@ const REMEMBERED_REFUSALS: usize = 256;
 
 /// What all sessions of a server share.
 pub struct EgressServer {
-    pub outside: Outside,
+    pub(crate) outside: Outside,
     pub(crate) slots: Semaphore,
     extra_roots: Vec<CertificateDer<'static>>,
     tls: OnceCell<Arc<ClientConfig>>,
