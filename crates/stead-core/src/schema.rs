@@ -123,7 +123,7 @@ pub fn absent() -> Value {
 /// The last part of a name is not a number.
 pub fn host_and_port(before: &str, after: &str) -> String {
     const NAME: &str =
-        r"([A-Za-z0-9_-]{1,63}\.)*([A-Za-z_-][A-Za-z0-9_-]{0,62}|[0-9]+[A-WYZa-wyz_-][A-Za-z0-9_-]{0,40})";
+        r"([A-Za-z0-9_-]{1,63}\.)*([A-Za-z_-][A-Za-z0-9_-]{0,62}|[0-9]{1,22}[A-WYZa-wyz_-][A-Za-z0-9_-]{0,40})";
     const BYTE: &str = "(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])";
     const GROUP: &str = "[0-9A-Fa-f]{1,4}";
     const PORT: &str = "([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])";
