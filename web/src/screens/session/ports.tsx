@@ -56,11 +56,18 @@ export function Ports({ session, mayUse }: { session: Session; mayUse: boolean }
         </Empty>
       )}
       {Boolean(ports.data?.length) && (
-        <Table head={["Port", "Address in the box", "From a terminal", ""]} label="Ports">
+        <Table head={["Port", "", "Address in the box", "From a terminal"]} label="Ports">
           {ports.data!.map((one) => (
             <tr key={`${one.port} ${one.address}`}>
               <td>
                 <strong>{one.port}</strong>
+              </td>
+              <td>
+                {mayUse && (
+                  <Button small kind="primary" label={`Open port ${one.port} in a new tab`} onClick={() => open(one.port)}>
+                    Open
+                  </Button>
+                )}
               </td>
               <td>
                 <code>{one.address}</code>
@@ -68,13 +75,6 @@ export function Ports({ session, mayUse }: { session: Session; mayUse: boolean }
               <td class="nowrap">
                 <code>stead forward {session.id} {one.port}</code>
                 <Copy text={`stead forward ${session.id} ${one.port}`} what={`the command for ${one.port}`} />
-              </td>
-              <td class="right">
-                {mayUse && (
-                  <Button small kind="primary" label={`Open port ${one.port} in a new tab`} onClick={() => open(one.port)}>
-                    Open
-                  </Button>
-                )}
               </td>
             </tr>
           ))}
