@@ -322,7 +322,7 @@ impl Shared {
                 refusals.latest.pop_front();
             }
             refusals.latest.push_back(refused.clone());
-            // Misuse of a secret and a denied host are on record however many other refusals there are.
+            // A misused secret and a denied host are recorded whatever else was refused before.
             let grave = matches!(refused.refusal.code, RefusalCode::SecretMisplaced | RefusalCode::Denied);
             let recorded = refusals.recorded.len();
             recorded < if grave { 2 * MOST_DESTINATIONS } else { MOST_DESTINATIONS }

@@ -59,8 +59,8 @@ pub(super) fn inject(headers: &mut HeaderMap, target: &str, secrets: &[UsableSec
 }
 
 /// Returns what the client sent with the value in the place of the placeholder. `None` if the
-/// placeholder of this secret is not there. Only usual forms are accepted, so that the client cannot
-/// choose what stands before the value in an echo.
+/// placeholder of this secret is not there. Only usual forms are accepted, so that the client
+/// cannot choose what stands before the value in an echo.
 fn swapped(name: &HeaderName, sent: &HeaderValue, secret: &UsableSecret) -> Result<Option<String>, RefusalCode> {
     let placeholder = secret.placeholder.as_str();
     let Ok(sent) = sent.to_str() else { return Ok(None) };
