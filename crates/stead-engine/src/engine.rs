@@ -39,6 +39,7 @@ use crate::journal::state_cache::StateCache;
 use crate::limits::creations::Creations;
 use crate::limits::lanes::{Lanes, Slot};
 use crate::limits::quotas::QuotaCache;
+use crate::limits::storage;
 use crate::open_session::Cell;
 use crate::ops::PLATFORM;
 use crate::readiness::Readiness;
@@ -189,6 +190,7 @@ struct Inner {
     connections: Connections,
     exports: Arc<Semaphore>,
     imports: Arc<Semaphore>,
+    storage: tokio::sync::Mutex<()>,
     snapshot_hashes: SnapshotHashes,
     lanes: Lanes,
     creations: Creations,
@@ -242,6 +244,7 @@ impl Engine {
             connections: Connections::default(),
             exports: Arc::new(Semaphore::new(MOST_EXPORTS)),
             imports: Arc::new(Semaphore::new(MOST_IMPORTS)),
+            storage: tokio::sync::Mutex::default(),
             snapshot_hashes: SnapshotHashes::default(),
             lanes,
             creations,
@@ -252,6 +255,7 @@ impl Engine {
         }));
         recover::recover(&engine).await.map_err(StartError::Recover)?;
         project_deletion::take_up(&engine).await.map_err(StartError::Recover)?;
+        storage::settle(&engine).await.map_err(StartError::Recover)?;
         engine.spawn(reap::run(engine.clone()));
         engine.spawn(pool::run(engine.clone()));
         engine.spawn(collect::run(engine.clone()));
@@ -393,6 +397,11 @@ impl Engine {
 
     pub(crate) fn providers(&self) -> &Providers {
         &self.0.providers
+    }
+
+    /// Held while images or setup results change together with their counts in the store.
+    pub(crate) fn storage(&self) -> &tokio::sync::Mutex<()> {
+        &self.0.storage
     }
 
     pub(crate) fn settings(&self) -> &Settings {
