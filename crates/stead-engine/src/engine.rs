@@ -10,7 +10,7 @@ use stead_core::config::{ProviderName, ResourceLimits};
 use stead_core::network::Presets;
 use stead_core::registry::Platform;
 use stead_core::spec::ServerFacts;
-use stead_core::{SessionId, Timestamp};
+use stead_core::{SessionId, Timestamp, TokenId};
 use stead_digest::Parsers;
 use stead_egress::EgressServer;
 use stead_eval::Evaluator;
@@ -308,13 +308,25 @@ impl Engine {
     }
 
     /// Returns a token of a session that is valid until `expires_at`.
-    pub fn session_token(&self, session: SessionId, expires_at: Timestamp) -> String {
-        self.0.token_key.token(SessionTokenClaims { session, expires_at })
+    pub fn session_token(&self, claims: SessionTokenClaims) -> String {
+        self.0.token_key.token(claims)
     }
 
-    /// Returns the claims of a session token of this server that has not expired.
+    /// Returns the claims of a session token of this server, if neither it nor the token that asked
+    /// for it has ended.
     pub fn verify_session_token(&self, token: &str) -> Option<SessionTokenClaims> {
-        self.0.token_key.verify(token).filter(|claims| claims.expires_at > clock::now())
+        let claims = self.0.token_key.verify(token).filter(|claims| claims.expires_at > clock::now())?;
+        claims.asked_by.is_none_or(|token| self.is_valid_token(token)).then_some(claims)
+    }
+
+    /// Returns true if a token that was created at run time has not ended.
+    pub fn is_valid_token(&self, token: TokenId) -> bool {
+        self.0.tokens.is_valid_token(token)
+    }
+
+    /// Returns what is cancelled when a token is revoked. `None` if there is no such token.
+    pub fn revocation(&self, token: TokenId) -> Option<CancellationToken> {
+        self.0.tokens.revocation(token)
     }
 
     /// Returns the holder of a token that was created at run time.
@@ -387,6 +399,11 @@ impl Engine {
         self.0.imports.clone()
     }
 
+    /// Held while images or setup results change together with their counts in the store.
+    pub(crate) fn storage(&self) -> &tokio::sync::Mutex<()> {
+        &self.0.storage
+    }
+
     pub(crate) fn snapshot_hashes(&self) -> &SnapshotHashes {
         &self.0.snapshot_hashes
     }
@@ -397,11 +414,6 @@ impl Engine {
 
     pub(crate) fn providers(&self) -> &Providers {
         &self.0.providers
-    }
-
-    /// Held while images or setup results change together with their counts in the store.
-    pub(crate) fn storage(&self) -> &tokio::sync::Mutex<()> {
-        &self.0.storage
     }
 
     pub(crate) fn settings(&self) -> &Settings {
