@@ -1,5 +1,5 @@
-//! Limits of projects: quotas, storage, and turns at creation. Limits of one session: concurrent operations,
-//! bytes of uploads, size of the journal.
+//! Limits of projects: quotas, storage, and turns at creation. Limits of one session: concurrent
+//! operations, bytes of uploads, size of the journal.
 
 pub(crate) mod creations;
 pub(crate) mod journal_size;

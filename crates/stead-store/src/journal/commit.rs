@@ -3,9 +3,9 @@
 //!
 //! Invariant: a [`Commit`] is written completely or not at all. The order inside is fixed, so that
 //! concurrent commits on PostgreSQL take their locks in one order and cannot deadlock. It is key,
-//! session row, its tool calls, sums (`reservations.rs`, then `usage_days.rs`), with inserts between them that wait
-//! for nothing. A commit that creates a session takes the lock of the sums before it inserts the
-//! session's row, which no other transaction can hold.
+//! session row, its tool calls, sums (`reservations.rs`, then `usage_days.rs`), with inserts
+//! between them that wait for nothing. A commit that creates a session takes the lock of the sums
+//! before it inserts the session's row, which no other transaction can hold.
 
 use std::sync::Arc;
 
