@@ -227,7 +227,7 @@ async fn open(
     }
     let outside = match &route {
         Route::Host(host) => {
-            let connected = shared.server.outside.connect(host, contact.port, allowance.addresses).await;
+            let connected = shared.dial(host, contact.port, allowance.addresses).await;
             Some(connected.map_err(Cut::Refused)?)
         }
         Route::Service(..) => None,

@@ -29,7 +29,6 @@ mod second_hello;
 mod service;
 mod tally;
 
-pub use dial::{Host, Outside};
 pub use egress::{Egress, EgressServer, Policy, Serving, Sockets};
 pub use http::InvalidRoots;
 pub use record::{Opened, Record, Refused, SecretUse, Unrecorded};
