@@ -96,6 +96,8 @@ pub struct UsageDay {
     pub name: Option<String>,
     /// Number of sessions that were created on this day.
     pub sessions_created: u64,
+    /// Number of tool calls that began on this day. Refused calls do not count.
+    pub tool_calls: u64,
     /// Time that sessions lived, in seconds.
     pub session_seconds: f64,
     /// Time that sessions held a box, in seconds. A session that is paused by `stop` holds none.
@@ -117,6 +119,7 @@ impl UsageDay {
             project,
             name,
             sessions_created: sums.sessions_created,
+            tool_calls: sums.tool_calls,
             session_seconds: sums.session_millis as f64 / 1e3,
             box_seconds: sums.box_millis as f64 / 1e3,
             cpu_seconds: sums.cpu as f64 / 1e6,

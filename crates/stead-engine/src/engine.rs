@@ -10,7 +10,7 @@ use stead_core::config::{ProviderName, ResourceLimits};
 use stead_core::network::Presets;
 use stead_core::registry::Platform;
 use stead_core::spec::ServerFacts;
-use stead_core::{SessionId, Timestamp};
+use stead_core::{SessionId, Timestamp, TokenId};
 use stead_digest::Parsers;
 use stead_egress::EgressServer;
 use stead_eval::Evaluator;
@@ -39,6 +39,7 @@ use crate::journal::state_cache::StateCache;
 use crate::limits::creations::Creations;
 use crate::limits::lanes::{Lanes, Slot};
 use crate::limits::quotas::QuotaCache;
+use crate::limits::storage;
 use crate::open_session::Cell;
 use crate::ops::PLATFORM;
 use crate::readiness::Readiness;
@@ -189,6 +190,7 @@ struct Inner {
     connections: Connections,
     exports: Arc<Semaphore>,
     imports: Arc<Semaphore>,
+    storage: tokio::sync::Mutex<()>,
     snapshot_hashes: SnapshotHashes,
     lanes: Lanes,
     creations: Creations,
@@ -242,6 +244,7 @@ impl Engine {
             connections: Connections::default(),
             exports: Arc::new(Semaphore::new(MOST_EXPORTS)),
             imports: Arc::new(Semaphore::new(MOST_IMPORTS)),
+            storage: tokio::sync::Mutex::default(),
             snapshot_hashes: SnapshotHashes::default(),
             lanes,
             creations,
@@ -252,6 +255,7 @@ impl Engine {
         }));
         recover::recover(&engine).await.map_err(StartError::Recover)?;
         project_deletion::take_up(&engine).await.map_err(StartError::Recover)?;
+        storage::settle(&engine).await.map_err(StartError::Recover)?;
         engine.spawn(reap::run(engine.clone()));
         engine.spawn(pool::run(engine.clone()));
         engine.spawn(collect::run(engine.clone()));
@@ -304,13 +308,25 @@ impl Engine {
     }
 
     /// Returns a token of a session that is valid until `expires_at`.
-    pub fn session_token(&self, session: SessionId, expires_at: Timestamp) -> String {
-        self.0.token_key.token(SessionTokenClaims { session, expires_at })
+    pub fn session_token(&self, claims: SessionTokenClaims) -> String {
+        self.0.token_key.token(claims)
     }
 
-    /// Returns the claims of a session token of this server that has not expired.
+    /// Returns the claims of a session token of this server, if neither it nor the token that asked
+    /// for it has ended.
     pub fn verify_session_token(&self, token: &str) -> Option<SessionTokenClaims> {
-        self.0.token_key.verify(token).filter(|claims| claims.expires_at > clock::now())
+        let claims = self.0.token_key.verify(token).filter(|claims| claims.expires_at > clock::now())?;
+        claims.asked_by.is_none_or(|token| self.is_valid_token(token)).then_some(claims)
+    }
+
+    /// Returns true if a token that was created at run time has not ended.
+    pub fn is_valid_token(&self, token: TokenId) -> bool {
+        self.0.tokens.is_valid_token(token)
+    }
+
+    /// Returns what is cancelled when a token is revoked. `None` if there is no such token.
+    pub fn revocation(&self, token: TokenId) -> Option<CancellationToken> {
+        self.0.tokens.revocation(token)
     }
 
     /// Returns the holder of a token that was created at run time.
@@ -381,6 +397,11 @@ impl Engine {
 
     pub(crate) fn imports(&self) -> Arc<Semaphore> {
         self.0.imports.clone()
+    }
+
+    /// Held while images or setup results change together with their counts in the store.
+    pub(crate) fn storage(&self) -> &tokio::sync::Mutex<()> {
+        &self.0.storage
     }
 
     pub(crate) fn snapshot_hashes(&self) -> &SnapshotHashes {

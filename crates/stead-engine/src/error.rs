@@ -122,6 +122,13 @@ pub enum OpError {
     Store(#[from] StoreError),
 }
 
+impl OpError {
+    /// Returns true if a change was refused because its project is deleted or is being deleted.
+    pub(crate) fn is_deleted_project(&self) -> bool {
+        matches!(self, Self::NotFound { .. } | Self::ProjectDeleting { .. } | Self::ProjectDeleted { .. })
+    }
+}
+
 impl From<SyncFault> for OpError {
     fn from(fault: SyncFault) -> Self {
         Self::Content(fault)

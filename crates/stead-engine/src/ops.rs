@@ -44,8 +44,8 @@ pub use registry::agent_type::{
     agent_type, agent_types, create_agent_type, delete_agent_type, replace_agent_type, set_workspace_config,
 };
 pub use registry::document::Page;
+pub(crate) use registry::image::{all_images, images_of, remove_images_of};
 pub use registry::image::{image, images, import_image, remove_image};
-pub(crate) use registry::image::{images_of, remove_images_of};
 pub(crate) use registry::platform::PLATFORM;
 pub use registry::platform::{begin_platform, platform, set_platform};
 pub use registry::pool::pool;

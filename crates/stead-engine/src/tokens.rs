@@ -44,6 +44,8 @@ struct Issued {
     last_used: AtomicI64,
     /// Milliseconds of the last use that the database has.
     flushed: AtomicI64,
+    /// Cancelled when the token is revoked. A rotation keeps it.
+    revoked: CancellationToken,
 }
 
 #[derive(Clone)]
@@ -132,6 +134,20 @@ impl Tokens {
         table.valid(secret_hash).is_some_and(|(_, issued, _)| table.roles.permissions(&issued.token.role).is_some())
     }
 
+    /// Returns true if a token exists, has not ended, and its role exists.
+    pub(crate) fn is_valid_token(&self, id: TokenId) -> bool {
+        let table = self.read();
+        table.by_id.get(&id).is_some_and(|issued| {
+            issued.token.expires_at.is_none_or(|until| until > clock::now())
+                && table.roles.permissions(&issued.token.role).is_some()
+        })
+    }
+
+    /// Returns what is cancelled when a token is revoked. `None` if there is no such token.
+    pub(crate) fn revocation(&self, id: TokenId) -> Option<CancellationToken> {
+        self.read().by_id.get(&id).map(|issued| issued.revoked.clone())
+    }
+
     pub(crate) fn roles(&self) -> Roles {
         self.read().roles.clone()
     }
@@ -154,7 +170,9 @@ impl Tokens {
 
     pub(crate) fn remove(&self, id: TokenId) {
         let mut table = self.write();
-        table.by_id.remove(&id);
+        if let Some(issued) = table.by_id.remove(&id) {
+            issued.revoked.cancel();
+        }
         table.revoke_secrets(id, &[]);
     }
 
@@ -210,7 +228,8 @@ impl Table {
             secret.until = until;
         }
         let (last_used, flushed) = (AtomicI64::new(used), AtomicI64::new(used));
-        self.by_id.insert(token.id, Arc::new(Issued { token, last_used, flushed }));
+        let revoked = self.by_id.get(&token.id).map(|issued| issued.revoked.clone()).unwrap_or_default();
+        self.by_id.insert(token.id, Arc::new(Issued { token, last_used, flushed, revoked }));
     }
 
     fn revoke_secrets(&mut self, id: TokenId, kept: &[&str]) {

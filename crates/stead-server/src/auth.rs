@@ -151,12 +151,18 @@ fn identify(app: &App, parts: &Parts) -> Result<Identity, Problem> {
     if let Some(found) = app.engine.authenticate(text) {
         let actor = found.principal.actor.clone();
         let source = Source::Bearer { subject: Some(Subject::Issued { secret_hash: found.secret_hash.clone() }) };
-        let lifetime =
-            Lifetime { revoked: Some(found.revoked), until: found.until, secret_hash: Some(found.secret_hash) };
+        let lifetime = Lifetime {
+            revoked: Some(found.revoked),
+            until: found.until,
+            secret_hash: Some(found.secret_hash),
+            ..Lifetime::default()
+        };
         return Ok(Identity { actor, principal: Some(found.principal), token: Some(found.token), lifetime, source });
     }
     let claims = app.engine.verify_session_token(text).ok_or_else(no_token)?;
-    let lifetime = Lifetime { until: Some(claims.expires_at), ..Lifetime::default() };
+    // A token that is revoked between these two lines is not valid at the first look.
+    let revoked = claims.asked_by.and_then(|token| app.engine.revocation(token));
+    let lifetime = Lifetime { revoked, until: Some(claims.expires_at), secret_hash: None, asked_by: claims.asked_by };
     let (actor, source) = (Actor::Session { session: claims.session }, Source::Bearer { subject: None });
     Ok(Identity { actor, principal: None, token: None, lifetime, source })
 }

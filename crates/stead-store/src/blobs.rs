@@ -9,7 +9,6 @@ mod error;
 mod files;
 pub(crate) mod garbage;
 pub(crate) mod references;
-pub(crate) mod uploads;
 
 use std::io;
 use std::path::Path;

@@ -29,3 +29,8 @@ pub(crate) fn after_commit() -> Result<(), StoreError> {
     }));
     Ok(())
 }
+
+/// The files of blobs are removed and the records of their uploads are not: `store.blobs.removed`.
+pub(crate) fn removed_blobs() {
+    fail::fail_point!("store.blobs.removed");
+}

@@ -47,3 +47,4 @@ pub use tables::audit::{AuditEntry, AuditOrder, AuditQuery, AuditRow};
 pub use tables::content::{ContentPush, PushError, version_id};
 pub use tables::document::{Document, DocumentKind, DocumentWrite, WriteError, WriteMode};
 pub use tables::idempotency::{IdempotencyKey, IdempotencyRow};
+pub use tables::project_storage::{StorageError, StorageKind, StoredItem};

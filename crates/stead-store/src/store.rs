@@ -7,14 +7,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use stead_core::admission::Amounts;
+use stead_core::admission::{Allowed, Amounts};
 use stead_core::identity::Tenant;
 use stead_core::{ContentHash, Name, SessionId, Timestamp, TokenId};
-use tokio::sync::OnceCell;
+use tokio::sync::{Mutex, OnceCell};
 
 use crate::blobs::garbage::{self, ReferIfUnchanged};
 use crate::blobs::references::{self, Age, Cause, Holder, References, Referring};
-use crate::blobs::uploads::{self, ForgetUploads, RecordUpload};
 use crate::blobs::{BlobError, Blobs, StoredBlob, Upload};
 use crate::database::Database;
 use crate::database::backend::{Accesses, Backend};
@@ -24,6 +23,7 @@ use crate::database::operation::Operation;
 use crate::database::ownership::{self, Ownership};
 use crate::database::sql::values;
 use crate::error::{OpenError, StoreError};
+use crate::failpoints;
 use crate::journal::chain::{Hash, StoredEvent};
 use crate::journal::commit::{Commit, CommitError, Committed};
 use crate::journal::reservations;
@@ -36,6 +36,9 @@ use crate::tables::audit::{self, AuditEntry, AuditQuery, AuditRow, RecordAudit};
 use crate::tables::content::{ContentPush, PushError};
 use crate::tables::document::{self, DeleteDocument, Document, DocumentKind, DocumentWrite, WriteError};
 use crate::tables::idempotency::{self, ForgetBefore, IdempotencyKey, IdempotencyRow};
+use crate::tables::project_storage::{
+    self, AddStorage, RemoveStorage, RemoveStorageOf, ReplaceStorage, StorageError, StorageKind, StoredItem,
+};
 use crate::tables::setting::SettingOrInsert;
 use crate::tables::token_use::{self, RecordTokenUses};
 
@@ -46,7 +49,12 @@ pub struct Store {
     blobs: Blobs,
     /// Set after the references to blobs were compared with events and documents.
     references_restored: Arc<OnceCell<()>>,
+    /// Held while an upload is recorded, and while blobs are removed together with their records.
+    uploads: Arc<Mutex<()>>,
 }
+
+/// Number of blobs that are removed before their uploads are forgotten.
+const REMOVED_TOGETHER: usize = 100;
 
 /// Facts about the ledger that are kept outside the database.
 #[derive(Debug, Clone, Default)]
@@ -65,13 +73,14 @@ impl Store {
     pub async fn open(database: &Database, blobs: &Path) -> Result<Store, OpenError> {
         let backend = Arc::new(open::backend(database).await?);
         let blobs = Blobs::at(blobs).await.map_err(|source| OpenError::Blobs { source })?;
-        Ok(Store { backend, blobs, references_restored: Arc::default() })
+        Ok(Store { backend, blobs, references_restored: Arc::default(), uploads: Arc::default() })
     }
 
     /// Opens an existing store without writing, for a read-only disk. Every write fails.
     pub async fn open_read_only(database: &Database, blobs: &Path) -> Result<Store, OpenError> {
         let backend = Arc::new(open::read_only(database).await?);
-        Ok(Store { backend, blobs: Blobs::at_read_only(blobs), references_restored: Arc::default() })
+        let blobs = Blobs::at_read_only(blobs);
+        Ok(Store { backend, blobs, references_restored: Arc::default(), uploads: Arc::default() })
     }
 
     /// Takes ownership of the store. `None` if another server owns it. `holder` names the home of
@@ -81,6 +90,7 @@ impl Store {
         let Some(ownership) = ownership::own(&self.backend, holder).await? else { return Ok(None) };
         // `own` has started the ledger, and from here on only this process may write.
         garbage::backfill(self).await?;
+        self.measure_uploads().await?;
         Ok(Some(ownership))
     }
 
@@ -292,18 +302,50 @@ impl Store {
         Ok(rows.into_iter().filter_map(read).collect())
     }
 
-    /// Records that a project uploaded a blob.
-    pub async fn record_upload(&self, project: Name, hash: ContentHash) -> Result<(), StoreError> {
-        self.backend.write(RecordUpload { project, hash }).await
+    /// Records that a project uploaded a blob, if its bytes fit into the quota.
+    pub async fn record_upload(&self, project: &Name, upload: &Upload, allowed: Allowed) -> Result<(), StorageError> {
+        // The file is there and young. So a removal either came before it, and its records are
+        // forgotten when the lock is free, or leaves it alone.
+        let _recording = self.uploads.lock().await;
+        let item = StoredItem { project: project.to_string(), id: upload.hash.to_string(), bytes: upload.len };
+        self.add_storage(StorageKind::Blob, item, allowed).await
     }
 
-    pub async fn forget_uploads(&self, project: &str) -> Result<(), StoreError> {
-        self.backend.write(ForgetUploads(project.to_owned())).await
+    /// Counts something that a project keeps, if it fits into the quota. An item that is there
+    /// already counts once.
+    pub async fn add_storage(&self, kind: StorageKind, item: StoredItem, allowed: Allowed) -> Result<(), StorageError> {
+        self.backend.write(AddStorage { kind, item, allowed }).await
+    }
+
+    /// Replaces everything of a kind that a project keeps, or that all projects keep.
+    pub async fn replace_storage(
+        &self,
+        kind: StorageKind,
+        project: Option<&Name>,
+        items: Vec<StoredItem>,
+    ) -> Result<(), StoreError> {
+        self.backend.write(ReplaceStorage { kind, project: project.map(Name::to_string), items }).await
+    }
+
+    /// Forgets everything that a project keeps.
+    pub async fn forget_storage_of(&self, project: &str) -> Result<(), StoreError> {
+        self.backend.write(RemoveStorageOf(project.to_owned())).await
+    }
+
+    /// Corrects the recorded uploads by the files. A server that was killed may have removed a file
+    /// and not its record, and an older version recorded no sizes.
+    async fn measure_uploads(&self) -> Result<(), StoreError> {
+        let recorded =
+            project_storage::items(&mut self.backend.reader().await?.conn(), StorageKind::Blob, None).await?;
+        match project_storage::measured(&self.blobs, recorded).await.map_err(garbage::unreadable)? {
+            Some(items) => self.replace_storage(StorageKind::Blob, None, items).await,
+            None => Ok(()),
+        }
     }
 
     /// Returns true if the project uploaded the blob.
     pub async fn uploaded(&self, project: &Name, hash: &ContentHash) -> Result<bool, StoreError> {
-        uploads::uploaded(&mut self.backend.reader().await?.conn(), project, hash).await
+        project_storage::uploaded(&mut self.backend.reader().await?.conn(), project, hash).await
     }
 
     pub async fn write_document(&self, write: DocumentWrite) -> Result<Document, WriteError> {
@@ -393,9 +435,22 @@ impl Store {
     /// the store.
     pub async fn collect_blobs(&self, before: SystemTime) -> Result<Vec<StoredBlob>, StoreError> {
         let mut removed = Vec::new();
-        for blob in self.unreferenced_blobs(before).await? {
-            if self.blobs.remove_older(&blob.hash, before).await.map_err(garbage::unreadable)? {
-                removed.push(blob);
+        for blobs in self.unreferenced_blobs(before).await?.chunks(REMOVED_TOGETHER) {
+            let _removing = self.uploads.lock().await;
+            let (known, mut failed) = (removed.len(), None);
+            for blob in blobs {
+                match self.blobs.remove_older(&blob.hash, before).await {
+                    Ok(gone) => removed.extend(gone.then_some(*blob)),
+                    Err(error) => failed = Some(error),
+                }
+            }
+            failpoints::removed_blobs();
+            let ids: Vec<String> = removed[known..].iter().map(|blob| blob.hash.to_string()).collect();
+            if !ids.is_empty() {
+                self.backend.write(RemoveStorage { kind: StorageKind::Blob, ids }).await?;
+            }
+            if let Some(error) = failed {
+                return Err(garbage::unreadable(error));
             }
         }
         Ok(removed)

@@ -1683,7 +1683,8 @@ class QuotaUsage(TypedDict):
     cpu: 'Used'
     # Sum of their memory limits, in bytes.
     memory: 'Used'
-    # Sum of their disk limits, in bytes.
+    # Sum of their disk limits, in bytes. For a project, also the blobs, images and setup results
+    # that it stores.
     disk: 'Used'
 
 
@@ -2585,6 +2586,8 @@ class UsageDay(TypedDict):
     name: Optional[str]
     # Number of sessions that were created on this day.
     sessions_created: int
+    # Number of tool calls that began on this day. Refused calls do not count.
+    tool_calls: int
     # Time that sessions lived, in seconds.
     session_seconds: float
     # Time that sessions held a box, in seconds. A session that is paused by `stop` holds none.

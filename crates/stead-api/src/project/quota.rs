@@ -41,7 +41,8 @@ pub struct QuotaUsage {
     pub cpu: Used,
     /// Sum of their memory limits, in bytes.
     pub memory: Used,
-    /// Sum of their disk limits, in bytes.
+    /// Sum of their disk limits, in bytes. For a project, also the blobs, images and setup results
+    /// that it stores.
     pub disk: Used,
 }
 

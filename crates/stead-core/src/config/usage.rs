@@ -23,6 +23,7 @@ const MOST_DAYS: i64 = 1000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct UsageSums {
     pub sessions_created: u64,
+    pub tool_calls: u64,
     pub session_millis: u64,
     pub box_millis: u64,
     /// Thousandths of a core, times milliseconds.
@@ -39,6 +40,7 @@ impl UsageSums {
         let times = |amount: u64| u128::from(amount) * u128::from(millis);
         Self {
             sessions_created: 0,
+            tool_calls: 0,
             session_millis: amounts.sessions.saturating_mul(millis),
             box_millis: amounts.boxes.saturating_mul(millis),
             cpu: times(amounts.cpu_millis),
@@ -49,6 +51,7 @@ impl UsageSums {
 
     pub fn add(&mut self, other: &Self) {
         self.sessions_created = self.sessions_created.saturating_add(other.sessions_created);
+        self.tool_calls = self.tool_calls.saturating_add(other.tool_calls);
         self.session_millis = self.session_millis.saturating_add(other.session_millis);
         self.box_millis = self.box_millis.saturating_add(other.box_millis);
         self.cpu = self.cpu.saturating_add(other.cpu);

@@ -10,6 +10,7 @@ use stead_git::HeldRepository;
 
 use crate::engine::Engine;
 use crate::error::OpError;
+use crate::limits::storage;
 use crate::open_session::OpenSession;
 
 pub(crate) async fn run(engine: Engine) {
@@ -24,7 +25,8 @@ pub(crate) async fn run(engine: Engine) {
     }
 }
 
-/// Removes blobs that nothing has named for the grace period.
+/// Removes blobs that nothing has named for the grace period, and counts the setup results that
+/// their providers still have.
 pub(crate) async fn run_blobs(engine: Engine) {
     let grace = engine.settings().blob_grace;
     let every = (grace / 4).clamp(Duration::from_secs(1), engine.settings().collect_every);
@@ -32,6 +34,9 @@ pub(crate) async fn run_blobs(engine: Engine) {
         tokio::select! {
             () = tokio::time::sleep(every) => {}
             () = engine.stopping().cancelled() => return,
+        }
+        if let Err(error) = storage::count_setup_results(&engine).await {
+            tracing::warn!(error = &error as &dyn std::error::Error, "cannot count the setup results");
         }
         let Some(before) = SystemTime::now().checked_sub(grace) else { continue };
         match engine.store().collect_blobs(before).await {

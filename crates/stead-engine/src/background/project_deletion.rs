@@ -4,13 +4,13 @@
 //! The document of the deletion says that it is not complete until everything else is gone, so a
 //! task that was killed at any point starts again and finds what is left.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use stead_core::event::CloseReason;
 use stead_core::identity::Token;
-use stead_core::{Actor, Command, Resource, Status};
+use stead_core::{Actor, Command, Name, Resource, Status};
 use stead_store::{Document, DocumentKind, DocumentWrite, WriteError, WriteMode};
 
 use crate::backoff::Backoff;
@@ -19,7 +19,7 @@ use crate::engine::Engine;
 use crate::error::OpError;
 use crate::journal::audit;
 use crate::open_session::OpenSession;
-use crate::ops::{Deletion, images_of, remove_images_of, remove_setup_results_of, wait_settled};
+use crate::ops::{Deletion, all_images, images_of, remove_images_of, remove_setup_results_of, wait_settled};
 use crate::reconcile;
 
 const PAGE: u32 = 500;
@@ -37,15 +37,33 @@ const KINDS: [DocumentKind; 6] = [
 
 /// Continues the deletions of the last run.
 pub(crate) async fn take_up(engine: &Engine) -> Result<(), OpError> {
+    remove_remains(engine).await?;
     let mut after = None;
     loop {
         let page = engine.store().documents(DocumentKind::ProjectDeletion, after.as_deref(), PAGE).await?;
         let Some(last) = page.last() else { return Ok(()) };
         after = Some(last.id.clone());
-        let finished = |body: &str| serde_json::from_str(body).is_ok_and(|one: Deletion| one.deleted_at.is_some());
-        let unfinished = page.into_iter().filter(|document| !finished(&document.body));
+        let unfinished = page.into_iter().filter(|document| !is_finished(&document.body));
         unfinished.for_each(|document| begin(engine, document.id));
     }
+}
+
+/// Removes images of projects that are deleted. A server that is killed while it imports one may
+/// name it after the deletion has ended, and not take the name back.
+async fn remove_remains(engine: &Engine) -> Result<(), OpError> {
+    let images = all_images(engine).await?.unwrap_or_default();
+    let projects: BTreeSet<Name> = images.into_iter().filter_map(|image| image.project).collect();
+    for project in projects {
+        let found = engine.store().document(DocumentKind::ProjectDeletion, project.as_str()).await?;
+        if found.is_some_and(|document| is_finished(&document.body)) {
+            remove_images_of(engine, &project).await?;
+        }
+    }
+    Ok(())
+}
+
+fn is_finished(body: &str) -> bool {
+    serde_json::from_str(body).is_ok_and(|deletion: Deletion| deletion.deleted_at.is_some())
 }
 
 /// Deletes a project in the background, unless that is in progress. Retries failures with growing
@@ -78,7 +96,7 @@ async fn delete(engine: &Engine, project: &str) -> Result<(), OpError> {
         }
     }
     remove_images(engine, project).await?;
-    engine.store().forget_uploads(project).await?;
+    engine.store().forget_storage_of(project).await?;
     engine.quota_cache().forget(project).await;
     engine.pool().look();
     let entry = audit::admin_change(&Actor::System, "project", project, "null", clock::now());

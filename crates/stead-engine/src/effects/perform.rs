@@ -150,7 +150,7 @@ async fn perform_step(engine: &Engine, session: &OpenSession, step: InitStep) ->
     let gone = || ProviderError::Gone { workspace }.to_failure();
     let workspace = session.workspace().ok_or_else(gone)?;
     let current = session.state().await.session.ok_or_else(gone)?;
-    if let Some(performed) = setup_cache::perform(&current, &*workspace, &action, now).await {
+    if let Some(performed) = setup_cache::perform(engine, &current, &*workspace, &action, now).await {
         return performed.map_err(StepFailed::from);
     }
     if action.is_setup() && current.workspace.as_ref().is_some_and(|workspace| workspace.setup_cache.is_some()) {

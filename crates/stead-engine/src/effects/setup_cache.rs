@@ -10,12 +10,18 @@ use stead_core::setup_cache::{self, SetupCacheOutcome, SetupCacheReport, SetupKe
 use stead_core::spec::WorkspaceSpec;
 use stead_core::{Session, Timestamp};
 use stead_providers::{Done, KeepSetupOrder, Performed, SETUP_PREFIX, SetupAbout, SetupKept, SetupPosition, Workspace};
+use stead_store::StorageKind;
 
 use crate::clock;
+use crate::engine::Engine;
+use crate::error::OpError;
 use crate::failpoint;
+use crate::limits::storage;
+use crate::ops::setup_results;
 
 /// Performs the action. `None` if it has nothing to do with kept setup results.
 pub(crate) async fn perform(
+    engine: &Engine,
     session: &Session,
     workspace: &dyn Workspace,
     action: &Action,
@@ -23,7 +29,7 @@ pub(crate) async fn perform(
 ) -> Option<Result<Performed, Failure>> {
     let report = match action {
         Action::RestoreSetup { files } => restore(session, workspace, files).await,
-        Action::KeepSetup => match keep(session, workspace, now).await {
+        Action::KeepSetup => match keep(engine, session, workspace, now).await {
             Ok(report) => report,
             Err(failure) => return Some(Err(failure)),
         },
@@ -64,7 +70,12 @@ async fn restore(session: &Session, workspace: &dyn Workspace, files: &[String])
 }
 
 /// Keeps the result under the key that `restore_setup` found nothing for.
-async fn keep(session: &Session, workspace: &dyn Workspace, now: Timestamp) -> Result<SetupCacheReport, Failure> {
+async fn keep(
+    engine: &Engine,
+    session: &Session,
+    workspace: &dyn Workspace,
+    now: Timestamp,
+) -> Result<SetupCacheReport, Failure> {
     let nothing = || Ok(report(SetupCacheOutcome::Miss));
     let (Some(results), Some(key), Some(spec)) =
         (workspace.setup_results(), missed_key(session), session.workspace_spec())
@@ -75,16 +86,40 @@ async fn keep(session: &Session, workspace: &dyn Workspace, now: Timestamp) -> R
     let about = about(session, spec, now);
     let place = place(&files(spec));
     failpoint::pause("setup.keep").await;
+    let _changing = engine.storage().lock().await;
     let order = KeepSetupOrder { entry: entry.clone(), key: key.clone(), place, about };
     match results.keep(order).await.map_err(|error| error.to_failure())? {
-        SetupKept::Kept => {
-            Ok(SetupCacheReport { key: Some(key), entry: Some(entry), ..report(SetupCacheOutcome::Kept) })
-        }
+        SetupKept::Kept => match count(engine, session, &entry).await {
+            Ok(()) => Ok(SetupCacheReport { key: Some(key), entry: Some(entry), ..report(SetupCacheOutcome::Kept) }),
+            Err(refused) => {
+                forget(engine, session, entry).await;
+                let reason = Some(refused.to_string());
+                Ok(SetupCacheReport { key: Some(key), reason, ..report(SetupCacheOutcome::NotKept) })
+            }
+        },
         // Another session kept the same result first.
         SetupKept::Known => Ok(SetupCacheReport { key: Some(key), ..report(SetupCacheOutcome::Kept) }),
         SetupKept::Refused { reason } => {
             Ok(SetupCacheReport { key: Some(key), reason: Some(reason), ..report(SetupCacheOutcome::NotKept) })
         }
+    }
+}
+
+/// Counts a kept result for the disk quota of the session's project.
+async fn count(engine: &Engine, session: &Session, entry: &str) -> Result<(), OpError> {
+    let Some(project) = &session.spec.project else { return Ok(()) };
+    let kept = setup_results(engine).await?.into_iter().find(|kept| kept.entry.id == entry);
+    // The collector removed it first.
+    let Some(kept) = kept else { return Ok(()) };
+    storage::add(engine, StorageKind::SetupResult, project, entry.to_owned(), kept.entry.bytes).await
+}
+
+/// Removes a result that the quota refuses. The workspace keeps its files.
+async fn forget(engine: &Engine, session: &Session, entry: String) {
+    let found = provider(session).and_then(|provider| engine.providers().get(provider).ok());
+    let Some(disk) = found.as_ref().and_then(|provider| provider.disk_usage()) else { return };
+    if let Err(error) = disk.remove_setup(entry).await {
+        tracing::warn!(error = &error as &dyn std::error::Error, "cannot remove a setup result beyond the quota");
     }
 }
 

@@ -129,17 +129,18 @@ impl Images {
         Ok(images)
     }
 
-    /// Imports an archive as `name` of a tenant. On failure the name keeps its old image. Blocks.
+    /// Unpacks an archive as an image that has no name yet. [`Images::give_name`] names it, and
+    /// [`Images::abandon`] removes it. Blocks.
     ///
     /// `spool` is an empty file for temporary data.
-    pub fn import(
+    pub fn unpack(
         &self,
         tenant: &Tenant,
         name: &ImageName,
         archive: File,
         spool: File,
         at: Timestamp,
-    ) -> Result<(ImageRecord, Naming), ImageError> {
+    ) -> Result<ImageRecord, ImageError> {
         let refused = |source| ImageError::Refused { source };
         let image = Image::open(archive, spool, &image::LIMITS).map_err(refused)?;
         let (digest, env): (_, BTreeMap<String, String>) = (image.digest, image.env.iter().cloned().collect());
@@ -154,7 +155,7 @@ impl Images {
             }
         };
         let report = image_report(layer)?;
-        let record = ImageRecord {
+        Ok(ImageRecord {
             name: name.clone(),
             project: tenant.project().cloned(),
             digest,
@@ -164,17 +165,32 @@ impl Images {
             imported_at: at,
             env,
             layer: key.to_string(),
-        };
+        })
+    }
+
+    /// Names an unpacked image. On failure the name keeps its old image.
+    pub fn give_name(&self, record: &ImageRecord) -> Result<Naming, ImageError> {
+        let (tenant, name) = (record.tenant(), &record.name);
         let _names = self.lock();
-        self.check_count(tenant, name)?;
+        self.check_count(&tenant, name)?;
         // Hold again: another caller may have removed the same image meanwhile.
-        self.layers.hold(&key, &holder)?;
-        let before = self.read(tenant, name)?;
-        self.write(&record)?;
-        if let Some(before) = before.as_ref().filter(|before| before.digest != digest) {
-            self.give_up(&self::holder(before))?;
+        self.layers.hold(&key_of(&record.digest), &holder(record))?;
+        let before = self.read(&tenant, name)?;
+        self.write(record)?;
+        if let Some(before) = before.as_ref().filter(|before| before.digest != record.digest) {
+            self.give_up(&holder(before))?;
         }
-        Ok((record, if before.is_some() { Naming::Moved } else { Naming::New }))
+        Ok(if before.is_some() { Naming::Moved } else { Naming::New })
+    }
+
+    /// Removes an unpacked image that gets no name, unless something else holds it.
+    pub fn abandon(&self, record: &ImageRecord) -> Result<(), ProviderError> {
+        let _names = self.lock();
+        match self.read(&record.tenant(), &record.name)? {
+            // The name refers to the same image already.
+            Some(named) if named.digest == record.digest => Ok(()),
+            _ => self.give_up(&holder(record)),
+        }
     }
 
     /// Returns an unnamed file for the temporary data of an import.
@@ -208,6 +224,11 @@ impl Images {
             found.entry(record.name.clone()).or_insert(record);
         }
         Ok(found.into_values().collect())
+    }
+
+    /// Returns the images of all tenants.
+    pub fn list_all(&self) -> Result<Vec<ImageRecord>, ImageError> {
+        Ok(self.records()?)
     }
 
     /// Returns the images of a project, without the platform's.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use axum::body::Body;
 use bytes::Bytes;
 use hyper::body::{Frame, SizeHint};
-use stead_core::Timestamp;
+use stead_core::{Timestamp, TokenId};
 use tokio_util::sync::CancellationToken;
 
 /// Longest sleep until the next look at the wall clock, which may be set forward, and at the token,
@@ -21,6 +21,8 @@ pub(crate) struct Lifetime {
     pub(crate) until: Option<Timestamp>,
     /// Hash of a secret that a rotation or the loss of its role may end.
     pub(crate) secret_hash: Option<String>,
+    /// The token that asked for a session token, which ends with it.
+    pub(crate) asked_by: Option<TokenId>,
 }
 
 impl Lifetime {
@@ -52,6 +54,7 @@ impl Lifetime {
     fn is_valid(&self, engine: &stead_engine::Engine) -> bool {
         self.until.is_none_or(|until| until > engine.now())
             && self.secret_hash.as_ref().is_none_or(|hash| engine.is_valid_secret(hash))
+            && self.asked_by.is_none_or(|token| engine.is_valid_token(token))
     }
 
     pub(crate) fn is_endless(&self) -> bool {

@@ -185,8 +185,12 @@ pub(super) fn identify(app: &App, headers: &HeaderMap) -> Option<Identity> {
         Subject::Issued { secret_hash } => {
             let found = app.engine.authenticate_hash(secret_hash)?;
             let actor = found.principal.actor.clone();
-            let lifetime =
-                Lifetime { revoked: Some(found.revoked), until: found.until, secret_hash: Some(found.secret_hash) };
+            let lifetime = Lifetime {
+                revoked: Some(found.revoked),
+                until: found.until,
+                secret_hash: Some(found.secret_hash),
+                ..Lifetime::default()
+            };
             (actor, found.principal, Some(found.token), lifetime)
         }
     };

@@ -27,7 +27,7 @@ use http::header::LOCATION;
 use stead_core::identity::Permission;
 use stead_core::request::SessionRequest;
 use stead_core::{Actor, Resource, SessionId, Status, Timestamp};
-use stead_engine::ops;
+use stead_engine::{SessionTokenClaims, ops};
 use utoipa::IntoParams;
 
 use crate::app::App;
@@ -116,12 +116,13 @@ pub(crate) fn first_token(app: &App, tenancy: &Tenancy, session: &Session) -> Op
         return None;
     }
     let end = session.created_at.plus_seconds(TOKEN_SECONDS);
-    Some(app.engine.session_token(session.id, within_own(tenancy, end)))
+    Some(app.engine.session_token(claims(tenancy, session.id, end)))
 }
 
 /// No token of a session outlives the token that asks for it.
-fn within_own(tenancy: &Tenancy, end: Timestamp) -> Timestamp {
-    tenancy.principal().expires_at.map_or(end, |own| end.min(own))
+fn claims(tenancy: &Tenancy, session: SessionId, end: Timestamp) -> SessionTokenClaims {
+    let expires_at = tenancy.principal().expires_at.map_or(end, |own| end.min(own));
+    SessionTokenClaims { session, expires_at, asked_by: tenancy.token() }
 }
 
 /// Preview a session without creating it: policy, capabilities, init plan and limits.
@@ -352,6 +353,7 @@ pub(crate) async fn replay(
 /// Get a token for the session.
 ///
 /// It gives access to this session only, and ends after `expires_in` seconds; 30 days by default.
+/// It also ends when the token that asks for it is revoked or expires. A rotation keeps it.
 #[utoipa::path(post, path = "/sessions/{id}/token", tag = "sessions", operation_id = "session_token",
     params(("id" = schema::SessionId, Path)), request_body = SessionTokenRequest,
     responses((status = 200, body = SessionToken)))]
@@ -367,8 +369,8 @@ pub(crate) async fn token(
     }
     ops::session(&app.engine, id).await?;
     let seconds = body.value.expires_in.map_or(TOKEN_SECONDS, |seconds| seconds.0);
-    let expires_at = within_own(&tenancy, app.engine.now().plus_seconds(seconds));
-    Ok(Answer(SessionToken { token: app.engine.session_token(id, expires_at), expires_at }))
+    let claims = claims(&tenancy, id, app.engine.now().plus_seconds(seconds));
+    Ok(Answer(SessionToken { token: app.engine.session_token(claims), expires_at: claims.expires_at }))
 }
 
 #[derive(IntoParams)]

@@ -3,9 +3,9 @@
 //!
 //! Invariant: a [`Commit`] is written completely or not at all. The order inside is fixed, so that
 //! concurrent commits on PostgreSQL take their locks in one order and cannot deadlock. It is key,
-//! session row, sums (`reservations.rs`, then `usage_days.rs`), with inserts between them that wait
-//! for nothing. A commit that creates a session takes the lock of the sums before it inserts the
-//! session's row, which no other transaction can hold.
+//! session row, its tool calls, sums (`reservations.rs`, then `usage_days.rs`), with inserts
+//! between them that wait for nothing. A commit that creates a session takes the lock of the sums
+//! before it inserts the session's row, which no other transaction can hold.
 
 use std::sync::Arc;
 
@@ -153,6 +153,7 @@ impl Operation for Commit {
         statements.extend(links.into_iter().map(|link| self.insert_event(link)));
         statements.push(ledger::insert(self.ledger_entry(last_seq, head_hash, created_at)));
         statements.extend(audited.into_iter().map(ledger::insert));
+        statements.extend(usage_days::count_calls(self.session, &self.events, self.at));
         statements.extend(self.change_reservation(conn, holding).await?);
         let expected = statements.len() as u64;
         // Only the update can change no row, and it cannot while the lock is held. The sequence
@@ -236,6 +237,9 @@ impl Commit {
         let mut statements = reservations::change(self.session, before.as_ref(), after.as_ref());
         let created = after.as_ref().filter(|_| self.create);
         statements.extend(usage_days::change(before.as_ref(), created, self.at));
+        if let (Some(held), None) = (&before, &after) {
+            statements.extend(usage_days::move_calls(conn, self.session, held).await?);
+        }
         Ok(statements)
     }
 

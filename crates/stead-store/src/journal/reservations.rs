@@ -1,12 +1,13 @@
-//! Reservations of live sessions, and the sums per scope that admission compares with quotas.
+//! Reservations of live sessions, and the sums per scope that admission compares with quotas. The
+//! disk of a project also has what it keeps outside of sessions (`tables/project_storage.rs`).
 //!
 //! A commit changes both tables in its own transaction, only when a session begins or ends to live
 //! or to hold a workspace. An admission therefore reads a few rows, whatever the number of live
 //! sessions.
 //!
-//! Invariant: the sums equal the rows, and there is a row for every live session. [`settle`]
-//! restores it when a server takes the database over. The tables are derived data, so the ledger
-//! does not cover them.
+//! Invariant: the sums equal the rows of both tables, and there is a row for every live session.
+//! [`settle`] restores it when a server takes the database over. The tables are derived data, so
+//! the ledger does not cover them.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -33,6 +34,15 @@ const SCOPES: usize = 5;
 
 /// The largest sum of any quantity. The database's integers hold twice as much.
 const CEILING: u64 = 1 << 62;
+
+/// The limits that no sum may exceed.
+pub(crate) const CEILINGS: Allowed = Allowed {
+    sessions: None,
+    boxes: None,
+    cpu_millis: Some(CEILING),
+    memory_bytes: Some(CEILING),
+    disk_bytes: Some(CEILING),
+};
 
 /// The row of a live session.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -120,28 +130,26 @@ fn amounts(holds_workspace: bool, held: Resources) -> Amounts {
     }
 }
 
-/// Takes the lock of all sums, then refuses a session that does not fit into the limits.
+/// Takes the lock of all sums.
 ///
 /// On PostgreSQL the lock is the row of the platform, held until the transaction ends. READ
 /// COMMITTED gives the next statement a snapshot taken after the lock was granted.
+pub(crate) async fn lock(conn: &mut Conn<'_>) -> Result<(), StoreError> {
+    if let Conn::Postgres(_) = conn {
+        let sql = "SELECT scope FROM counters WHERE scope = 'platform' FOR UPDATE";
+        let _: Option<(String,)> = conn.optional("wait for admission", sql, values![]).await?;
+    }
+    Ok(())
+}
+
+/// Takes the lock of all sums, then refuses a session that does not fit into the limits.
 pub(super) async fn admit(
     conn: &mut Conn<'_>,
     asked: &Reservation,
     admission: Option<&Admission>,
 ) -> Result<(), CommitError> {
-    if let Conn::Postgres(_) = conn {
-        let sql = "SELECT scope FROM counters WHERE scope = 'platform' FOR UPDATE";
-        let _: Option<(String,)> = conn.optional("wait for admission", sql, values![]).await?;
-    }
-    let ceiling = Limit {
-        scope: Scope::Platform,
-        allowed: Allowed {
-            cpu_millis: Some(CEILING),
-            memory_bytes: Some(CEILING),
-            disk_bytes: Some(CEILING),
-            ..Allowed::default()
-        },
-    };
+    lock(conn).await?;
+    let ceiling = Limit { scope: Scope::Platform, allowed: CEILINGS };
     let limits = admission.map_or(&[][..], |admission| &admission.limits);
     let places = admission.map_or(1, |admission| admission.places);
     let counted = asked.scopes();
@@ -173,6 +181,18 @@ async fn sums(conn: &mut Conn<'_>, limits: &[Limit]) -> Result<HashMap<String, A
     Ok(found)
 }
 
+/// Reads the sum of one scope.
+pub(crate) async fn sum(conn: &mut Conn<'_>, scope: &Scope) -> Result<Amounts, StoreError> {
+    let sql = "SELECT scope, sessions, boxes, cpu_millis, memory_bytes, disk_bytes FROM counters WHERE scope = $1";
+    let row: Option<SumRow> = conn.optional("read a sum", sql, values![scope.to_string()]).await?;
+    Ok(row.map(|row| row.read().1).unwrap_or_default())
+}
+
+/// The statement that changes the disk of a scope. The caller holds the lock of all sums.
+pub(crate) fn add_disk(scope: &Scope, bytes: i64) -> Statement {
+    add(scope, &Change([0, 0, 0, 0, bytes]))
+}
+
 /// Reads the row of a session.
 pub(super) async fn select(conn: &mut Conn<'_>, session: SessionId) -> Result<Option<Reservation>, StoreError> {
     let sql = "SELECT project, owner, agent_type, boxes, cpu_millis, memory_bytes, disk_bytes, on_host, since \
@@ -199,19 +219,22 @@ pub(super) fn change(session: SessionId, before: Option<&Reservation>, after: Op
             sums.entry(scope).or_default().add(reservation, sign);
         }
     }
-    statements.extend(sums.into_iter().filter(|(_, change)| *change != Change::default()).map(|(scope, change)| {
-        let [sessions, boxes, cpu, memory, disk] = change.0;
-        Statement {
-            sql: "INSERT INTO counters (scope, sessions, boxes, cpu_millis, memory_bytes, disk_bytes) \
-                  VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (scope) DO UPDATE SET \
-                  sessions = counters.sessions + excluded.sessions, boxes = counters.boxes + excluded.boxes, \
-                  cpu_millis = counters.cpu_millis + excluded.cpu_millis, \
-                  memory_bytes = counters.memory_bytes + excluded.memory_bytes, \
-                  disk_bytes = counters.disk_bytes + excluded.disk_bytes",
-            values: values![scope.to_string(), sessions, boxes, cpu, memory, disk],
-        }
-    }));
+    let changed = sums.into_iter().filter(|(_, change)| *change != Change::default());
+    statements.extend(changed.map(|(scope, change)| add(&scope, &change)));
     statements
+}
+
+fn add(scope: &Scope, change: &Change) -> Statement {
+    let [sessions, boxes, cpu, memory, disk] = change.0;
+    Statement {
+        sql: "INSERT INTO counters (scope, sessions, boxes, cpu_millis, memory_bytes, disk_bytes) \
+              VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (scope) DO UPDATE SET \
+              sessions = counters.sessions + excluded.sessions, boxes = counters.boxes + excluded.boxes, \
+              cpu_millis = counters.cpu_millis + excluded.cpu_millis, \
+              memory_bytes = counters.memory_bytes + excluded.memory_bytes, \
+              disk_bytes = counters.disk_bytes + excluded.disk_bytes",
+        values: values![scope.to_string(), sessions, boxes, cpu, memory, disk],
+    }
 }
 
 /// The change of a sum, in the order of the columns.
@@ -275,6 +298,10 @@ pub(crate) async fn settle(conn: &mut Conn<'_>, now: Timestamp) -> Result<(), St
             "WHERE project IS NOT NULL AND owner IS NOT NULL GROUP BY project, owner"
         ),
         sum_of!("'type/' || project || '/' || agent_type", "WHERE project IS NOT NULL GROUP BY project, agent_type"),
+        // `WHERE TRUE` tells SQLite that ON CONFLICT is no join.
+        "INSERT INTO counters (scope, sessions, boxes, cpu_millis, memory_bytes, disk_bytes) \
+         SELECT 'project/' || project, 0, 0, 0, 0, CAST(SUM(bytes) AS BIGINT) FROM project_storage WHERE TRUE \
+         GROUP BY project ON CONFLICT (scope) DO UPDATE SET disk_bytes = counters.disk_bytes + excluded.disk_bytes",
     ] {
         conn.execute("compute the sums", sql, values![]).await?;
     }

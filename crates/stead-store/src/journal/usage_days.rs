@@ -5,21 +5,28 @@
 //! therefore needs the sums and the live reservations, but no journal. Commits hold the row of the
 //! platform in `counters` while they change a sum here, so two of them cannot deadlock.
 //!
+//! Tool calls are counted per session in `tool_calls`, with the event of the call. Sessions of a
+//! project thus do not wait for each other. The commit that ends a session moves its counts here.
+//!
 //! The table is derived from the journals and the ledger does not cover it.
 
 use std::collections::BTreeMap;
 
-use stead_core::Timestamp;
 use stead_core::admission::Amounts;
 use stead_core::time::Day;
 use stead_core::usage::{UsageGroup, UsageSums, by_day};
+use stead_core::{SessionId, Timestamp};
 
 use crate::database::sql::{Conn, Statement, values};
 use crate::error::StoreError;
+use crate::journal::commit::NewEvent;
 use crate::journal::reservations::Reservation;
 
 /// A large sum has two columns, because bytes times milliseconds do not fit into one for long.
 const LOW_BITS: u32 = 40;
+
+/// The event kind that counts as a tool call.
+const TOOL_CALL: &str = "ToolCallStarted";
 
 /// The usage of the days from `first` up to `end`, which is not included.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,14 +62,41 @@ pub(super) fn change(before: Option<&Reservation>, created: Option<&Reservation>
     spent.chain(created).collect()
 }
 
+/// The statement that counts the tool calls of a commit. `None` if it has none.
+pub(super) fn count_calls(session: SessionId, events: &[NewEvent], at: Timestamp) -> Option<Statement> {
+    let calls = events.iter().filter(|event| event.kind == TOOL_CALL).count() as u64;
+    (calls > 0).then(|| Statement {
+        sql: "INSERT INTO tool_calls (session, day, calls) VALUES ($1, $2, $3) \
+              ON CONFLICT (session, day) DO UPDATE SET calls = tool_calls.calls + excluded.calls",
+        values: values![session, Day::of(at).number(), calls],
+    })
+}
+
+/// The statements that move the tool calls of a session that ends.
+pub(super) async fn move_calls(
+    conn: &mut Conn<'_>,
+    session: SessionId,
+    held: &Reservation,
+) -> Result<Vec<Statement>, StoreError> {
+    let sql = "SELECT day, calls FROM tool_calls WHERE session = $1 ORDER BY day";
+    let rows: Vec<(i64, i64)> = conn.all("read a session's tool calls", sql, values![session]).await?;
+    let moved = rows.into_iter().flat_map(|(day, calls)| {
+        let sums = UsageSums { tool_calls: u64::try_from(calls).unwrap_or(0), ..UsageSums::default() };
+        let sql = "DELETE FROM tool_calls WHERE session = $1 AND day = $2";
+        [add(held, Day::from_number(day), &sums), Statement { sql, values: values![session, day] }]
+    });
+    Ok(moved.collect())
+}
+
 fn add(held: &Reservation, day: Day, sums: &UsageSums) -> Statement {
     let [cpu, memory, disk] = [sums.cpu, sums.memory, sums.disk].map(split);
     Statement {
         sql: "INSERT INTO usage_days (day, project, owner, agent_type, sessions_created, session_ms, box_ms, \
-              cpu_high, cpu_low, memory_high, memory_low, disk_high, disk_low) \
-              VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) \
+              cpu_high, cpu_low, memory_high, memory_low, disk_high, disk_low, tool_calls) \
+              VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) \
               ON CONFLICT (day, project, owner, agent_type) DO UPDATE SET \
               sessions_created = usage_days.sessions_created + excluded.sessions_created, \
+              tool_calls = usage_days.tool_calls + excluded.tool_calls, \
               session_ms = usage_days.session_ms + excluded.session_ms, \
               box_ms = usage_days.box_ms + excluded.box_ms, \
               cpu_high = usage_days.cpu_high + excluded.cpu_high \
@@ -87,7 +121,8 @@ fn add(held: &Reservation, day: Day, sums: &UsageSums) -> Statement {
             memory.0,
             memory.1,
             disk.0,
-            disk.1
+            disk.1,
+            sums.tool_calls
         ],
     }
 }
@@ -103,10 +138,11 @@ fn joined(high: i64, low: i64) -> u128 {
     (positive(high) << LOW_BITS) + positive(low)
 }
 
-/// The stored sums of each day and group, and the live reservations. One statement, so that both
-/// are of one moment. `at` is a day's number in the first and a time in the second.
+/// The stored sums of each day and group, the live reservations, and their tool calls. One
+/// statement, so that all are of one moment. `at` is a time in the second and a day's number in the
+/// others.
 macro_rules! select {
-    ($group:literal, $of_live:literal) => {
+    ($group:literal, $of_live:literal, $of_call:literal) => {
         concat!(
             "SELECT CAST(0 AS BIGINT) AS live, day AS at, project, ",
             $group,
@@ -114,13 +150,21 @@ macro_rules! select {
             "CAST(SUM(box_ms) AS BIGINT) AS boxes, ",
             "CAST(SUM(cpu_high) AS BIGINT) AS cpu_high, CAST(SUM(cpu_low) AS BIGINT) AS cpu_low, ",
             "CAST(SUM(memory_high) AS BIGINT) AS memory_high, CAST(SUM(memory_low) AS BIGINT) AS memory_low, ",
-            "CAST(SUM(disk_high) AS BIGINT) AS disk_high, CAST(SUM(disk_low) AS BIGINT) AS disk_low ",
+            "CAST(SUM(disk_high) AS BIGINT) AS disk_high, CAST(SUM(disk_low) AS BIGINT) AS disk_low, ",
+            "CAST(SUM(tool_calls) AS BIGINT) AS calls ",
             "FROM usage_days WHERE day >= $1 AND day < $2 AND ($3 = '' OR project = $3) GROUP BY day, project, ",
             $group,
             " UNION ALL SELECT CAST(1 AS BIGINT), since, COALESCE(project, ''), ",
             $of_live,
             ", CAST(0 AS BIGINT), CAST(1 AS BIGINT), boxes, CAST(0 AS BIGINT), cpu_millis, CAST(0 AS BIGINT), ",
-            "memory_bytes, CAST(0 AS BIGINT), disk_bytes FROM reservations WHERE $3 = '' OR project = $3"
+            "memory_bytes, CAST(0 AS BIGINT), disk_bytes, CAST(0 AS BIGINT) ",
+            "FROM reservations WHERE ($3 = '' OR project = $3) ",
+            "UNION ALL SELECT CAST(0 AS BIGINT), t.day, COALESCE(r.project, ''), ",
+            $of_call,
+            ", CAST(0 AS BIGINT), CAST(0 AS BIGINT), CAST(0 AS BIGINT), CAST(0 AS BIGINT), CAST(0 AS BIGINT), ",
+            "CAST(0 AS BIGINT), CAST(0 AS BIGINT), CAST(0 AS BIGINT), CAST(0 AS BIGINT), t.calls ",
+            "FROM tool_calls t JOIN reservations r ON r.session = t.session ",
+            "WHERE t.day >= $1 AND t.day < $2 AND ($3 = '' OR r.project = $3)"
         )
     };
 }
@@ -140,14 +184,15 @@ struct Row {
     memory_low: i64,
     disk_high: i64,
     disk_low: i64,
+    calls: i64,
 }
 
 /// Reads the history, sorted by day, project and name.
 pub(crate) async fn select(conn: &mut Conn<'_>, query: &UsageQuery) -> Result<Vec<UsageRow>, StoreError> {
     let sql = match query.by {
-        UsageGroup::Project => select!("project", "COALESCE(project, '')"),
-        UsageGroup::User => select!("owner", "COALESCE(owner, '')"),
-        UsageGroup::AgentType => select!("agent_type", "agent_type"),
+        UsageGroup::Project => select!("project", "COALESCE(project, '')", "COALESCE(r.project, '')"),
+        UsageGroup::User => select!("owner", "COALESCE(owner, '')", "COALESCE(r.owner, '')"),
+        UsageGroup::AgentType => select!("agent_type", "agent_type", "r.agent_type"),
     };
     let project = query.project.clone().unwrap_or_default();
     let values = values![query.first.number(), query.end.number(), project];
@@ -170,6 +215,7 @@ impl Row {
         if self.live == 0 {
             let sums = UsageSums {
                 sessions_created: positive(self.created),
+                tool_calls: positive(self.calls),
                 session_millis: positive(self.session),
                 box_millis: positive(self.boxes),
                 cpu: joined(self.cpu_high, self.cpu_low),

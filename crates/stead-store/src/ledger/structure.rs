@@ -92,7 +92,7 @@ async fn audit_counter(conn: &mut Conn<'_>) -> Result<Vec<LedgerBreak>, StoreErr
 async fn postgres_schema(conn: &mut Conn<'_>) -> Result<Vec<LedgerBreak>, StoreError> {
     let sql = "WITH own(name) AS (VALUES ('sessions'), ('events'), ('audit'), ('idempotency'), ('documents'), ('settings'), \
                ('blob_references'), ('owner'), ('ledger'), ('seals'), ('reservations'), ('counters'), \
-               ('token_uses'), ('blob_uploads'), ('session_terms'), ('usage_days')), \
+               ('token_uses'), ('project_storage'), ('tool_calls'), ('session_terms'), ('usage_days')), \
                relation AS (SELECT c.oid, c.relname, c.relkind FROM pg_class c JOIN own ON own.name = c.relname \
                WHERE c.relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = current_schema())) \
                SELECT 'trigger ' || t.tgname || ' of ' || r.relname FROM pg_trigger t JOIN relation r ON r.oid = t.tgrelid \

@@ -10,7 +10,9 @@ mod fixture;
 mod garbage;
 mod idempotency;
 mod journal;
+mod migrations;
 mod opening;
+mod project_storage;
 mod reservations;
 mod tables;
 mod tamper;
@@ -72,7 +74,14 @@ suite! {
         t3_a_takeover_restores_reservations_from_the_journals,
         t3_a_sum_cannot_overflow,
     }
+    project_storage::{
+        t3_a_takeover_measures_the_uploads,
+        t3_an_upload_counts_once_per_project_until_it_is_collected,
+        t3_of_many_uploads_exactly_the_quota_is_admitted,
+        t3_sessions_and_stored_items_share_the_disk_quota,
+    }
     usage::{
+        t3_tool_calls_count_per_day_for_live_and_ended_sessions,
         t3_usage_is_exact_over_midnight_pauses_and_ends,
         t3_usage_is_grouped_and_large_sums_stay_exact,
     }
@@ -90,6 +99,9 @@ suite! {
         an_upload_is_removed_unless_it_is_referenced,
         only_what_nothing_refers_to_is_garbage,
         what_was_put_lately_is_left_alone_with_what_it_refers_to,
+    }
+    migrations::{
+        every_older_schema_migrates_with_its_rows,
     }
     opening::{
         reopening_keeps_everything,

@@ -3,7 +3,7 @@
 use stead_core::admission::Resources;
 use stead_core::usage::{UsageGroup, UsageSums};
 use stead_core::{Day, SessionId, Timestamp};
-use stead_store::{Commit, Store, UsageQuery};
+use stead_store::{Commit, NewEvent, Store, UsageQuery};
 
 use crate::fixture::{Fixture, append, create, session_id};
 
@@ -52,6 +52,7 @@ fn sums(created: u64, session: u64, boxes: u64, memory: u64) -> UsageSums {
     let seconds = |amount: u64, time: u64| u128::from(amount) * u128::from(time) * 1000;
     UsageSums {
         sessions_created: created,
+        tool_calls: 0,
         session_millis: session * 1000,
         box_millis: boxes * 1000,
         cpu: seconds(2000, boxes),
@@ -81,6 +82,57 @@ pub(crate) async fn t3_usage_is_exact_over_midnight_pauses_and_ends(fixture: Fix
     store.commit(later(id, time("17T00:01:00"), false, None)).await.unwrap();
     let ended = history(&store, UsageGroup::Project, None, time("20T00:00:00")).await;
     assert_eq!(ended, [first, ("2026-11-17 web web".to_owned(), sums(0, 60, 30, 4 * GIB))]);
+    store.release(ownership).await.unwrap();
+}
+
+/// Calls of tools in a session, each with its event.
+fn calls(id: SessionId, at: Timestamp, number: u64) -> Commit {
+    let mut commit = later(id, at, true, Some(held(GIB)));
+    let event = |kind: &str| NewEvent { kind: kind.to_owned(), payload: "{}".to_owned() };
+    let started = (0..number).map(|_| event("ToolCallStarted"));
+    commit.events = started.chain([event("ToolCallFinished")]).collect();
+    commit
+}
+
+pub(crate) async fn t3_tool_calls_count_per_day_for_live_and_ended_sessions(fixture: Fixture) {
+    let store = fixture.open().await;
+    let [one, other, foreign] = [(); 3].map(|()| session_id());
+    for (id, owner) in [(one, Some("ann")), (other, Some("bob"))] {
+        store.commit(begin(id, time("16T23:00:00"), owner, GIB)).await.unwrap();
+    }
+    let mut elsewhere = begin(foreign, time("16T23:00:00"), Some("ann"), GIB);
+    elsewhere.head.project = None;
+    store.commit(elsewhere).await.unwrap();
+    store.commit(calls(one, time("16T23:10:00"), 2)).await.unwrap();
+    store.commit(calls(one, time("16T23:20:00"), 1)).await.unwrap();
+    store.commit(calls(one, time("17T00:10:00"), 4)).await.unwrap();
+    store.commit(calls(other, time("17T00:20:00"), 8)).await.unwrap();
+    let counted = async |store: &Store, by| -> Vec<(String, u64)> {
+        let rows = history(store, by, Some("web"), time("17T01:00:00")).await;
+        rows.into_iter().map(|(name, sums)| (name, sums.tool_calls)).collect()
+    };
+    let rows = |rows: &[(&str, u64)]| -> Vec<(String, u64)> {
+        rows.iter().map(|(name, calls)| ((*name).to_owned(), *calls)).collect()
+    };
+    let of_users = rows(&[
+        ("2026-11-16 web ann", 3),
+        ("2026-11-16 web bob", 0),
+        ("2026-11-17 web ann", 4),
+        ("2026-11-17 web bob", 8),
+    ]);
+    assert_eq!(counted(&store, UsageGroup::User).await, of_users, "live sessions");
+    store.commit(later(one, time("17T00:30:00"), false, None)).await.unwrap();
+    // A server that takes over changes no count.
+    store.close().await;
+    let store = fixture.open().await;
+    let ownership = store.own("home").await.unwrap().unwrap();
+    assert_eq!(counted(&store, UsageGroup::User).await, of_users, "one session has ended");
+    store.commit(later(other, time("17T00:40:00"), false, None)).await.unwrap();
+    assert_eq!(counted(&store, UsageGroup::User).await, of_users, "both have ended");
+    let of_project = rows(&[("2026-11-16 web web", 3), ("2026-11-17 web web", 12)]);
+    assert_eq!(counted(&store, UsageGroup::Project).await, of_project);
+    let of_types = rows(&[("2026-11-16 web coder", 3), ("2026-11-17 web coder", 12)]);
+    assert_eq!(counted(&store, UsageGroup::AgentType).await, of_types);
     store.release(ownership).await.unwrap();
 }
 

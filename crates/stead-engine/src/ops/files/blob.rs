@@ -1,13 +1,16 @@
 //! Stores and reads blobs, which bundles and uploads consist of.
 
 use stead_core::identity::Tenant;
-use stead_core::{ContentHash, Resource};
+use stead_core::{ContentHash, Name, Resource};
 use stead_store::OpenBlob;
-use tokio::io::AsyncRead;
+use tokio::io::{AsyncRead, AsyncReadExt as _};
 
 use crate::engine::Engine;
 use crate::error::OpError;
+use crate::failpoint;
+use crate::limits::storage;
 use crate::ops::boxed;
+use crate::ops::registry::agent_type::writable;
 
 /// Stores a stream of any size in constant memory. Returns its hash and length.
 pub async fn put_blob(
@@ -15,9 +18,40 @@ pub async fn put_blob(
     tenant: &Tenant,
     content: impl AsyncRead + Unpin,
 ) -> Result<(ContentHash, u64), OpError> {
-    let upload = engine.store().blobs().put_stream(content).await?;
-    if let Tenant::Project(project) = tenant {
-        engine.store().record_upload(project.clone(), upload.hash).await?;
+    match tenant {
+        Tenant::Platform => {
+            let upload = engine.store().blobs().put_stream(content).await?;
+            Ok((upload.hash, upload.len))
+        }
+        Tenant::Project(project) => put_in_project(engine, project, content).await,
+    }
+}
+
+/// Stores a blob that counts for the disk quota of a project. A refused one leaves nothing behind.
+async fn put_in_project(
+    engine: &Engine,
+    project: &Name,
+    content: impl AsyncRead + Unpin,
+) -> Result<(ContentHash, u64), OpError> {
+    let tenant = Tenant::Project(project.clone());
+    writable(engine, &tenant).await?;
+    let allowed = storage::allowed(engine, project).await?;
+    // One byte more than the whole quota is enough to refuse.
+    let most = allowed.disk_bytes.map_or(u64::MAX, |most| most.saturating_add(1));
+    let upload = engine.store().blobs().put_stream(content.take(most)).await?;
+    // A server that is killed here has stored bytes that nothing names. The collector removes them.
+    failpoint::pause("blob.stored").await;
+    if let Err(refused) = engine.store().record_upload(project, &upload, allowed).await {
+        engine.store().discard(&upload).await?;
+        return Err(refused.into());
+    }
+    // The deletion of the project may have forgotten its uploads before this one.
+    match writable(engine, &tenant).await {
+        Err(deleted) if deleted.is_deleted_project() => {
+            engine.store().forget_storage_of(project.as_str()).await?;
+            return Err(deleted);
+        }
+        checked => checked?,
     }
     Ok((upload.hash, upload.len))
 }

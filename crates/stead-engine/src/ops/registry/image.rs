@@ -11,11 +11,14 @@ use stead_core::identity::Tenant;
 use stead_core::image::ImageName;
 use stead_core::{Actor, Name, Resource};
 use stead_providers::{ImageError, ImageRecord, Images, Naming};
+use stead_store::StorageKind;
 
 use crate::clock;
 use crate::engine::Engine;
 use crate::error::OpError;
+use crate::failpoint;
 use crate::journal::audit;
+use crate::limits::storage;
 use crate::ops::boxed;
 use crate::ops::registry::agent_type::writable;
 
@@ -55,12 +58,12 @@ async fn import(
     let _turn = engine.imports().acquire_owned().await.map_err(|_| OpError::ShuttingDown)?;
     let spool = images.spool().map_err(|source| OpError::Spool { source })?;
     let owner = tenant.clone();
-    let (record, naming) = off_thread(move || images.import(&owner, &name, archive, spool, at)).await?;
+    let record = off_thread(move || images.unpack(&owner, &name, archive, spool, at)).await?;
+    let naming = give_name(engine, &record).await?;
+    failpoint::pause("image.named").await;
     match writable(engine, &tenant).await {
         // The deletion of the project may have removed its images before this one had its name.
-        Err(
-            deleted @ (OpError::NotFound { .. } | OpError::ProjectDeleting { .. } | OpError::ProjectDeleted { .. }),
-        ) => {
+        Err(deleted) if deleted.is_deleted_project() => {
             remove_of_project(engine, &record).await?;
             return Err(deleted);
         }
@@ -71,6 +74,27 @@ async fn import(
     // Warm boxes of the previous image are no longer useful.
     engine.pool().look();
     Ok((record, naming))
+}
+
+/// Counts an unpacked image for the disk quota of its project, then names it. While a name moves to
+/// another image, both count.
+async fn give_name(engine: &Engine, record: &ImageRecord) -> Result<Naming, OpError> {
+    let _changing = engine.storage().lock().await;
+    if let Some(project) = &record.project {
+        let counted = storage::add(engine, StorageKind::Image, project, record.digest.to_string(), record.bytes).await;
+        if let Err(refused) = counted {
+            let (images, record) = (kept(engine)?, record.clone());
+            off_thread(move || Ok(images.abandon(&record)?)).await?;
+            return Err(refused);
+        }
+        failpoint::pause("image.counted").await;
+    }
+    let (images, unnamed) = (kept(engine)?, record.clone());
+    let named = off_thread(move || images.give_name(&unnamed)).await;
+    if let Some(project) = &record.project {
+        storage::count_images(engine, project).await?;
+    }
+    named
 }
 
 /// Returns the tenant's own image of this name, else the platform's.
@@ -101,7 +125,14 @@ async fn remove(engine: &Engine, actor: &Actor, tenant: Tenant, name: ImageName)
         return Err(OpError::OfPlatform { what: Resource::Image, id: name.to_string() });
     }
     let images = kept(engine)?;
-    let record = off_thread(move || images.remove(&tenant, &name)).await?;
+    let record = {
+        let _changing = engine.storage().lock().await;
+        let record = off_thread(move || images.remove(&tenant, &name)).await?;
+        if let Some(project) = &record.project {
+            storage::count_images(engine, project).await?;
+        }
+        record
+    };
     let entry = audit::image_change(actor, &record, &Value::Null, clock::now());
     engine.store().record_audit(vec![entry]).await?;
     forget_copies(engine, &record).await
@@ -125,9 +156,21 @@ pub(crate) async fn images_of(engine: &Engine, project: &Name) -> Result<Vec<Ima
     off_thread(move || images.list_own(&project)).await
 }
 
+/// Returns the images of all tenants. `None` if this server has no image store.
+pub(crate) async fn all_images(engine: &Engine) -> Result<Option<Vec<ImageRecord>>, OpError> {
+    let Ok(images) = kept(engine) else { return Ok(None) };
+    off_thread(move || images.list_all()).await.map(Some)
+}
+
 async fn remove_of_project(engine: &Engine, record: &ImageRecord) -> Result<(), OpError> {
     let (images, gone) = (kept(engine)?, record.clone());
-    off_thread(move || images.remove_record(&gone)).await?;
+    {
+        let _changing = engine.storage().lock().await;
+        off_thread(move || images.remove_record(&gone)).await?;
+        if let Some(project) = &record.project {
+            storage::count_images(engine, project).await?;
+        }
+    }
     forget_copies(engine, record).await
 }
 

@@ -11,6 +11,7 @@ use crate::clock;
 use crate::engine::Engine;
 use crate::error::OpError;
 use crate::journal::audit;
+use crate::limits::storage;
 use crate::ops::boxed;
 
 /// A kept result, with the provider whose sessions it serves.
@@ -50,6 +51,7 @@ async fn remove(engine: &Engine, actor: &Actor, id: &str) -> Result<(), OpError>
         if let Some(disk) = provider.disk_usage()
             && disk.remove_setup(id.to_owned()).await.map_err(failed)?
         {
+            storage::count_setup_results(engine).await?;
             let entry = audit::admin_change(actor, "setup_result", id, &Value::Null.to_string(), clock::now());
             engine.store().record_audit(vec![entry]).await?;
             return Ok(());

@@ -164,13 +164,16 @@ async fn ended(server: &TestServer, exec: &str) {
     }
 }
 
-/// The tokens that must not reach `alpha`, by name.
-async fn strangers(server: &TestServer) -> Vec<(&'static str, Option<String>)> {
+/// The tokens that must not reach `alpha`, by name. `theirs` is the session of `alpha`.
+async fn strangers(server: &TestServer, theirs: &str) -> Vec<(&'static str, Option<String>)> {
     project(server, "beta").await;
     server.declare("t").await;
     let text = |made: &Value| made["token"].as_str().unwrap().to_owned();
     let revoked = token(server, json!({"name": "r", "project": "alpha", "role": "owner"})).await;
     let expired = token(server, json!({"name": "e", "project": "alpha", "role": "owner", "expires_in": 1})).await;
+    let inside = format!("/api/v1/sessions/{theirs}/token");
+    let inside = ask(server, &text(&revoked), "POST", &inside, json!({})).await.json();
+    assert_eq!(get(server, &text(&inside), &format!("/api/v1/sessions/{theirs}")).await.status, 200);
     let deleted = server.ask("DELETE", &format!("/api/v1/tokens/{}", revoked["id"].as_str().unwrap())).send().await;
     assert_eq!(deleted.status, 204);
     let session = server.post("/api/v1/sessions?wait=10", json!({"agent_type": "t", "project": "beta"})).await.json();
@@ -188,6 +191,7 @@ async fn strangers(server: &TestServer) -> Vec<(&'static str, Option<String>)> {
         ("metrics", Some(text(&token(server, json!({"name": "m", "role": "metrics"})).await))),
         ("revoked", Some(text(&revoked))),
         ("expired", Some(text(&expired))),
+        ("session token of a revoked one", Some(text(&inside))),
         ("session of beta", Some(text(&session))),
         ("none", None),
     ]
@@ -226,6 +230,7 @@ async fn everything(server: &TestServer, names: &Names) -> Vec<Value> {
         format!("/api/v1/sessions/{session}/snapshots"),
         format!("/api/v1/sessions/{session}/files"),
         format!("/api/v1/projects/{project}"),
+        format!("/api/v1/projects/{project}/usage"),
         format!("/api/v1/agent-types?project={project}"),
         format!("/api/v1/content?project={project}"),
         format!("/api/v1/content/{}?project={project}", names.content),
@@ -246,7 +251,7 @@ async fn everything(server: &TestServer, names: &Names) -> Vec<Value> {
 async fn t2_no_token_reaches_another_project_by_any_route() {
     let server = TestServer::start_with_boxes().await;
     let (theirs, nothing) = (victim(&server).await, Names::nothing());
-    let strangers = strangers(&server).await;
+    let strangers = strangers(&server, &theirs.session).await;
     let before = everything(&server, &theirs).await;
     let open = ["/", "/healthz", "/readyz", "/openapi.json"];
     let mut compared = 0;
@@ -260,7 +265,7 @@ async fn t2_no_token_reaches_another_project_by_any_route() {
                 let answer = send(&server, token.as_deref(), &method, &names.fill(&path), body.as_ref()).await;
                 let what = format!("{method} {path} as {who}: {answer:?}");
                 assert!(answer.status < 500, "{what}");
-                if matches!(*who, "revoked" | "expired" | "none") {
+                if matches!(*who, "revoked" | "expired" | "session token of a revoked one" | "none") {
                     assert_eq!(answer.status, 401, "{what}");
                 }
                 assert!(!answer.body.contains(CANARY) || answer.status == 404, "{what}");

@@ -82,6 +82,45 @@ async fn t1_a_revoked_token_ends_with_its_open_streams() {
 }
 
 #[tokio::test]
+async fn t1_session_tokens_end_with_the_token_that_asked_for_them() {
+    let server = TestServer::start().await;
+    project(&server, "web").await;
+    server.declare("t").await;
+    let made = token(&server, json!({"name": "a", "project": "web", "role": "developer"})).await;
+    let (id, text) = (made["id"].as_str().unwrap(), made["token"].as_str().unwrap());
+    let session = ask(&server, text, "POST", "/api/v1/sessions?wait=10", json!({"agent_type": "t"})).await.json();
+    let path = format!("/api/v1/sessions/{}", session["id"].as_str().unwrap());
+    let asked = ask(&server, text, "POST", &format!("{path}/token"), json!({})).await.json();
+    let of_admin = server.post(&format!("{path}/token"), json!({})).await.json();
+    let tokens = [&session, &asked, &of_admin].map(|answer| answer["token"].as_str().unwrap().to_owned());
+    // A new secret of the same token changes nothing.
+    let rotated = server.ask("POST", &format!("/api/v1/tokens/{id}/rotate")).send().await;
+    assert_eq!(rotated.status, 200);
+    let mut streams = Vec::new();
+    for token in &tokens {
+        let events = format!("{path}/events");
+        let stream = server.ask("GET", &events).token(Some(token)).header("Accept", "text/event-stream");
+        let mut stream = stream.begin().await;
+        assert_eq!(stream.head().await.unwrap().status, 200);
+        streams.push(stream);
+    }
+    let line = server.ask("GET", "/mcp/line").token(Some(&tokens[0]));
+    let mut line = line.header("Connection", "upgrade").header("Upgrade", "mcp").begin().await;
+    assert_eq!(line.head().await.unwrap().status, 101);
+    assert_eq!(server.ask("DELETE", &format!("/api/v1/tokens/{id}")).send().await.status, 204);
+    let status = async |token: &str| get(&server, token, &path).await.status;
+    assert_eq!((status(&tokens[0]).await, status(&tokens[1]).await), (401, 401), "the next request is refused");
+    for stream in streams[..2].iter_mut().chain([&mut line]) {
+        assert!(stream.closes_within(PATIENCE).await, "a stream goes on without the token that asked for its token");
+    }
+    // Control: what an administrator asked for goes on.
+    assert_eq!(status(&tokens[2]).await, 200);
+    let call = ask(&server, &tokens[2], "POST", &format!("{path}/tools/ls"), json!({})).await;
+    assert_eq!(call.status, 200, "{call:?}");
+    assert!(!streams[2].closes_within(Duration::from_millis(100)).await, "the stream of the administrator's token");
+}
+
+#[tokio::test]
 async fn t1_an_expired_token_ends_with_its_open_streams() {
     let server = TestServer::start().await;
     project(&server, "web").await;

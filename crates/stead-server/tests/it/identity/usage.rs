@@ -18,6 +18,7 @@ async fn used() -> TestServer {
         let body = json!({"agent_type": format!("of-{place}")});
         let session = ask(&server, &developer, "POST", "/api/v1/sessions?wait=10", body).await.json();
         let path = format!("/api/v1/sessions/{}", session["id"].as_str().unwrap());
+        assert_eq!(ask(&server, &developer, "POST", &format!("{path}/tools/ls"), json!({})).await.status, 200);
         if closed {
             assert_eq!(server.ask("DELETE", &path).send().await.status, 204);
         }
@@ -38,7 +39,7 @@ async fn t3_a_member_sees_the_usage_of_the_own_project_only() {
     let all = server.get("/api/v1/usage/history").await.json();
     assert_eq!(names(&all), [("data", "data"), ("web", "web")], "{all}");
     for row in all["items"].as_array().unwrap() {
-        assert_eq!(row["sessions_created"], 1, "{all}");
+        assert_eq!((&row["sessions_created"], &row["tool_calls"]), (&json!(1), &json!(1)), "{all}");
         assert!(row["session_seconds"].as_f64() >= row["box_seconds"].as_f64(), "{all}");
     }
     let viewer = member(&server, "viewer", "web").await;

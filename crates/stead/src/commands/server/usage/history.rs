@@ -66,12 +66,12 @@ impl History {
                 Group::User => columns.push("user"),
                 Group::AgentType => columns.push("agent type"),
             }
-            columns.extend(["created", "session s", "box s", "cpu s", "memory GiB s", "disk GiB s"]);
+            columns.extend(["created", "calls", "session s", "box s", "cpu s", "memory GiB s", "disk GiB s"]);
             let mut table = Table::new(&columns);
             for row in &listing.items {
                 let mut cells = vec![row.day.to_string(), cell(&row.project)];
                 cells.extend((self.by != Group::Project).then(|| cell(&row.name)));
-                cells.push(row.sessions_created.to_string());
+                cells.extend([row.sessions_created, row.tool_calls].map(|count| count.to_string()));
                 cells.extend([row.session_seconds, row.box_seconds, row.cpu_seconds].map(|time| format!("{time:.1}")));
                 cells.extend([row.memory_byte_seconds, row.disk_byte_seconds].map(gib));
                 table.row(&cells.iter().map(String::as_str).collect::<Vec<_>>());

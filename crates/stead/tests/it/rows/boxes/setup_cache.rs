@@ -161,7 +161,40 @@ fn a_failed_setup_is_never_kept(files: Files) {
     assert!(kept(&server).is_empty() && directories(&server).is_empty());
 }
 
-on_boxes!(n7_a_setup_result_is_reused, a_result_serves_only_what_it_was_made_for, a_failed_setup_is_never_kept);
+/// A kept result counts for the disk quota of its project, and one beyond it is not kept.
+fn t3_a_setup_result_counts_for_the_disk_quota(files: Files) {
+    let mut server = files.server();
+    server.client().put("/projects/p", json!({})).expect(200);
+    declare(&server, files, "c", json!({"resource_limits": {"disk": "64M"}}));
+    let used = |server: &TestServer| {
+        let usage = server.client().get("/projects/p/usage").expect(200);
+        usage["project"]["disk"]["used"].as_u64().unwrap()
+    };
+    let first = server.session(json!({"agent_type": "c", "project": "p"}));
+    let results = kept(&server);
+    let bytes = results[0]["bytes"].as_u64().unwrap();
+    assert!(bytes > 0, "{results:?}");
+    assert_eq!(used(&server), (64 << 20) + bytes, "{results:?}");
+    close(&server, &first);
+    server.restart(None);
+    assert_eq!(used(&server), bytes, "after a kill");
+    server.client().delete(&format!("/setup-results/{}", results[0]["id"].as_str().unwrap())).expect(204);
+    assert_eq!(used(&server), 0);
+    // The session fits, and its result does not.
+    server.client().put("/projects/p/quotas", json!({"disk": "64M"})).expect(200);
+    let second = server.session(json!({"agent_type": "c", "project": "p"}));
+    let warnings = second["warnings"].to_string();
+    assert!(warnings.contains("setup_cache_unused") && warnings.contains("allows disk 64M"), "{second}");
+    assert_eq!((kept(&server).len(), used(&server)), (0, 64 << 20));
+    assert!(sh(&server, &second, "cat made.txt").ends_with("task=\n"), "the session has its files");
+}
+
+on_boxes!(
+    n7_a_setup_result_is_reused,
+    a_result_serves_only_what_it_was_made_for,
+    a_failed_setup_is_never_kept,
+    t3_a_setup_result_counts_for_the_disk_quota,
+);
 
 #[test]
 fn n7_named_files_decide_across_commits() {

@@ -12,5 +12,6 @@ mod postgres;
 mod projects;
 mod quotas;
 mod search;
+mod storage;
 mod updates;
 mod usage_history;

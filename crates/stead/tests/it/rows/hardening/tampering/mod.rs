@@ -221,7 +221,9 @@ fn a_home_of_a_version_without_tokens_and_usage_verifies_before_and_after_the_up
     tamper(
         server.home(),
         "DROP INDEX audit_token; ALTER TABLE audit DROP COLUMN token; DROP TABLE usage_days; \
-         ALTER TABLE reservations DROP COLUMN since; DELETE FROM _sqlx_migrations WHERE version IN (8, 9)",
+         ALTER TABLE reservations DROP COLUMN since; DROP TABLE project_storage; DROP TABLE tool_calls; \
+         CREATE TABLE blob_uploads (\n    project TEXT NOT NULL,\n    digest  TEXT NOT NULL,\n    \
+         PRIMARY KEY (project, digest)\n); DELETE FROM _sqlx_migrations WHERE version IN (8, 9, 10)",
     )
     .unwrap();
     assert_intact(copy(server.home()).path());
