@@ -1,6 +1,7 @@
 // Runs the browser tests: STEAD_URL, STEAD_TOKEN and PAGE_ARTEFACTS say where. Arguments choose some by name.
 import { Browser } from "./harness.mjs";
 import * as journeys from "./journeys.mjs";
+import * as network from "./network.mjs";
 import * as screens from "./screens.mjs";
 
 const shared = {};
@@ -9,6 +10,10 @@ const TESTS = [
   ["create and watch a session", async (browser) => (shared.session = await journeys.createAndWatch(browser))],
   ["find a failing call and fork before it", (browser) => journeys.findFailureAndFork(browser)],
   ["edit a file and see the diff", (browser) => journeys.editAndDiff(browser)],
+  ["follow a port", (browser) => network.followAPort(browser)],
+  ["see what a session reached", (browser) => network.seeTheNetwork(browser)],
+  ["manage secrets", (browser) => network.manageSecrets(browser)],
+  ["kept setup results", (browser) => network.keptSetupResults(browser)],
   ["destructive actions ask first", (browser) => journeys.destructiveActionsAsk(browser)],
   ["hostile text", (browser) => screens.hostileText(browser)],
   ["every screen", (browser) => screens.everyScreen(browser, shared.session)],
@@ -16,6 +21,7 @@ const TESTS = [
 
 const wanted = process.argv.slice(2);
 await journeys.prepare();
+await network.prepare();
 let failed = 0;
 for (const [name, test] of TESTS.filter(([name]) => !wanted.length || wanted.some((word) => name.includes(word)))) {
   const browser = await Browser.start();

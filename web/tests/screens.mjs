@@ -9,6 +9,8 @@ export async function everyScreen(browser, session) {
   const screens = [
     [`/sessions/${session}/replay`, "fold to exactly the live state"],
     [`/sessions/${session}/prompt`, "Prompt sections"],
+    [`/sessions/${session}/ports`, "Ports"],
+    [`/sessions/${session}/network`, "Refused connections"],
     ["/agent-types", "page-box"],
     ["/agent-types/page-box", "Declaration"],
     ["/projects", "page-project"],
@@ -18,6 +20,7 @@ export async function everyScreen(browser, session) {
     ["/operations/storage", "Images"],
     ["/operations/content", "Content"],
     ["/operations/audit", "Audit log"],
+    ["/operations/secrets", "Secrets"],
     ["/operations/tokens", "Tokens"],
     ["/operations/metrics", "Sessions by status"],
     ["/compare", "Nothing to compare"],
@@ -58,6 +61,27 @@ const CORPUS = [
   "\u202Eevil\u0000\u001b]0;title\u0007",
   "{{constructor.constructor('globalThis.broken=1')()}}",
 ];
+
+const ASK = `
+import socket, ssl, struct
+def ask(name):
+    labels = b"".join(bytes([len(part)]) + part for part in name.split(b".")) + b"\\0"
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as resolver:
+        resolver.settimeout(10)
+        resolver.sendto(struct.pack(">6H", 7, 0x100, 1, 0, 0, 0) + labels + struct.pack(">2H", 1, 1), ("198.18.0.1", 53))
+        return resolver.recv(512)
+for name in [b"<img src=x onerror=globalThis=1>.example.com", b"'-globalThis.broken=1-'.example.com"]:
+    try:
+        answer = ask(name)
+        if answer[6:8] == b"\\0\\0":
+            continue  # the resolver gave no address
+        address = socket.inet_ntoa(answer[-4:])
+        with socket.create_connection((address, 443), timeout=10) as stream:
+            context = ssl._create_unverified_context()
+            context.wrap_socket(stream, server_hostname="api.example.com")
+    except OSError as error:
+        print(error)
+`;
 
 /** Everything that a box or an agent can write is text. */
 export async function hostileText(browser) {
@@ -108,6 +132,15 @@ export async function hostileText(browser) {
   await visit(page, "/operations/audit");
   await page.getByRole("cell", { name: "refusal" }).first().waitFor();
   await check("audit");
+  // A box can ask its resolver for any bytes, and name any host in a TLS handshake.
+  const fetcher = await createSession("page-fetcher", {});
+  await callTool(fetcher.id, "bash", { command: `cat > ask.py <<'END'\n${ASK}\nEND\npython3 ask.py` });
+  await visit(page, `/sessions/${fetcher.id}/network`);
+  await page.getByText("Refused connections").waitFor();
+  await check("network");
+  await visit(page, `/sessions/${fetcher.id}/timeline`);
+  await rows.first().waitFor();
+  await check("timeline of the network");
   // A file of a box is never a page of this origin.
   const file = await page.evaluate(async (path) => {
     const response = await fetch(path, { headers: { "X-Stead-Page": "1" } });

@@ -1,7 +1,8 @@
 //! `cargo xtask test`: everything that has to pass, ordered so that cheap failures come first.
 //!
 //! There is one feature set: `build` and `test` both compile the whole workspace with its tests. So
-//! `openapi`, `schemathesis` and `crash` run the tested binary, and nothing is compiled twice.
+//! `openapi`, `schemathesis` and `crash` run the tested binary, and nothing is compiled twice. The
+//! steps after `test` run beside it.
 
 use anyhow::Result;
 
@@ -36,7 +37,7 @@ const STEPS: &[Step] = &[
 ];
 
 pub(crate) fn run(args: &[String]) -> Result<()> {
-    steps::run("test", STEPS, args)
+    steps::run_beside("test", STEPS, "test", args)
 }
 
 fn fmt() -> Result<()> {

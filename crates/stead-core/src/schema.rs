@@ -118,3 +118,18 @@ pub fn constant(word: &str) -> Value {
 pub fn absent() -> Value {
     json!({"type": "null"})
 }
+
+/// Pattern of a host name, an IPv4 address or an IPv6 address in brackets, with an optional port.
+/// The last part of a name is not a number.
+pub fn host_and_port(before: &str, after: &str) -> String {
+    const NAME: &str =
+        r"([A-Za-z0-9_-]{1,63}\.)*([A-Za-z_-][A-Za-z0-9_-]{0,62}|[0-9]{1,22}[A-WYZa-wyz_-][A-Za-z0-9_-]{0,40})";
+    const BYTE: &str = "(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])";
+    const GROUP: &str = "[0-9A-Fa-f]{1,4}";
+    const PORT: &str = "([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])";
+    let address = format!(r"({BYTE}\.){{3}}{BYTE}");
+    let shortened = (1..=6).map(|left| format!("({GROUP}:){{1,{left}}}(:{GROUP}){{1,{}}}", 7 - left));
+    let ends = [format!("({GROUP}:){{7}}{GROUP}"), format!("({GROUP}:){{1,7}}:"), format!(":((:{GROUP}){{1,7}}|:)")];
+    let groups = shortened.chain(ends).collect::<Vec<_>>().join("|");
+    format!(r"^{before}({NAME}|{address}|\[({groups})\])(:{PORT})?{after}$")
+}

@@ -246,7 +246,7 @@ async fn open(
     }
     let to = match route {
         Route::Host(host) => {
-            let connected = shared.server.outside.connect(&host, contact.port, allowance.addresses).await;
+            let connected = shared.dial(&host, contact.port, allowance.addresses).await;
             Opening::Passed(connected.map_err(Cut::Refused)?)
         }
         Route::Service(name, service) => {

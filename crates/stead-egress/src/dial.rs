@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use stead_core::network::{AddressReach, HostName, RefusalCode, judge_address};
 use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
@@ -18,24 +19,30 @@ const NEXT_AFTER: Duration = Duration::from_millis(250);
 
 /// A host outside.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Host {
+pub(crate) enum Host {
     Name(HostName),
     Address(IpAddr),
 }
 
 /// Connects to hosts outside, for a whole server.
 #[derive(Default)]
-pub struct Outside {
+pub(crate) struct Outside {
     pub(crate) lookups: Lookups,
 }
 
 impl Outside {
     /// Connects to a host. If one of its addresses is not allowed, none is used: the owner of a
     /// name must not choose which of them is judged.
-    pub async fn connect(&self, host: &Host, port: u16, reach: AddressReach) -> Result<TcpStream, RefusalCode> {
+    pub(crate) async fn connect(
+        &self,
+        host: &Host,
+        port: u16,
+        reach: AddressReach,
+        share: &Semaphore,
+    ) -> Result<TcpStream, RefusalCode> {
         let addresses = match host {
             Host::Address(address) => vec![*address],
-            Host::Name(name) => self.lookups.addresses(name).await.map_err(|unresolved| match unresolved {
+            Host::Name(name) => self.lookups.addresses(name, share).await.map_err(|unresolved| match unresolved {
                 Unresolved::NoSuchName => RefusalCode::NotFound,
                 Unresolved::Failed => RefusalCode::Unreachable,
             })?,

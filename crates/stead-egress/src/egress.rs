@@ -10,31 +10,33 @@ use rustls::ClientConfig;
 use rustls::pki_types::CertificateDer;
 use stead_core::Timestamp;
 use stead_core::network::{
-    Contact, Destination, Grant, HostName, MatchedRule, NetworkSpec, Phase, Refusal, RefusalCode, RequestAllowance,
-    TrustFiles, Verdict, judge, judge_request,
+    AddressReach, Contact, Destination, Grant, HostName, MatchedRule, NetworkSpec, Phase, Refusal, RefusalCode,
+    RequestAllowance, Target, TrustFiles, Verdict, judge, judge_request,
 };
-use tokio::net::{TcpListener, UdpSocket};
+use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::sync::{OnceCell, Semaphore, watch};
 use tokio::task::JoinHandle;
 
 use crate::connection;
-use crate::dial::Outside;
+use crate::dial::{Host, Outside};
 use crate::http::{self, InvalidRoots};
 use crate::inspection::{self, Authority, AuthorityError};
 use crate::limits::Bucket;
-use crate::names::{Names, is_made_up};
+use crate::names::{Expected, Names, is_made_up};
 use crate::record::{Opened, Record, Refused, Unrecorded};
 use crate::resolver;
-use crate::tally::{MOST_DESTINATIONS, Tallies, Tally};
+use crate::tally::{self, MOST_DESTINATIONS, Tallies, Tally};
 
 /// Maximum number of connections of all sessions together.
 const MOST_CONNECTIONS: usize = 4_096;
+/// Maximum number of lookups of one session at one time.
+const MOST_SESSION_LOOKUPS: usize = 8;
 /// Number of refusals that are remembered for the answers of calls.
 const REMEMBERED_REFUSALS: usize = 256;
 
 /// What all sessions of a server share.
 pub struct EgressServer {
-    pub outside: Outside,
+    pub(crate) outside: Outside,
     pub(crate) slots: Semaphore,
     extra_roots: Vec<CertificateDer<'static>>,
     tls: OnceCell<Arc<ClientConfig>>,
@@ -173,6 +175,10 @@ pub(crate) struct Shared {
     pub(crate) slots: Arc<Semaphore>,
     pub(crate) tallies: Tallies,
     authority: OnceCell<Arc<Authority>>,
+    /// Apart, so that many refused destinations leave room for those that are used.
+    refused_tallies: Tallies,
+    /// Lookups of this session at one time, so that slow names delay no other session.
+    pub(crate) lookups: Semaphore,
     recorded: tokio::sync::Mutex<BTreeSet<(Phase, Contact, Vec<MatchedRule>)>>,
     refusals: Mutex<Refusals>,
 }
@@ -228,6 +234,8 @@ impl Egress {
             slots,
             tallies: Tallies::default(),
             authority: OnceCell::new(),
+            refused_tallies: Tallies::default(),
+            lookups: Semaphore::new(MOST_SESSION_LOOKUPS),
             recorded: tokio::sync::Mutex::default(),
             refusals: Mutex::default(),
         }))
@@ -235,7 +243,8 @@ impl Egress {
 
     /// Serves a box until the value is dropped. Needs a runtime.
     pub fn serve(&self, sockets: Sockets) -> std::io::Result<Serving> {
-        let from = Arc::new(FromBox { shared: self.0.clone(), names: Mutex::default() });
+        let names = Mutex::new(known_names(&self.policy()));
+        let from = Arc::new(FromBox { shared: self.0.clone(), names });
         let capture = TcpListener::from_std(sockets.capture)?;
         let datagrams = UdpSocket::from_std(sockets.datagrams)?;
         let streams = TcpListener::from_std(sockets.streams)?;
@@ -258,7 +267,7 @@ impl Egress {
 
     /// Returns the traffic since the last call.
     pub fn take_tallies(&self) -> Vec<Tally> {
-        self.0.tallies.take()
+        tally::merged(self.0.tallies.take(), self.0.refused_tallies.take())
     }
 
     /// Returns a mark for [`Self::refusals_since`].
@@ -306,6 +315,11 @@ impl Shared {
         }
     }
 
+    /// Connects to a host outside.
+    pub(crate) async fn dial(&self, host: &Host, port: u16, reach: AddressReach) -> Result<TcpStream, RefusalCode> {
+        self.server.outside.connect(host, port, reach, &self.lookups).await
+    }
+
     /// Has the first contact recorded. No byte leaves before this returns `Ok`.
     pub(crate) async fn opened(&self, opened: Opened) -> Result<(), Unrecorded> {
         let key = (opened.phase, opened.contact.clone(), opened.rules.clone());
@@ -322,7 +336,7 @@ impl Shared {
     }
 
     pub(crate) async fn refused(&self, refused: Refused) {
-        self.tallies.of(refused.phase, &refused.host, refused.port).refused.fetch_add(1, Relaxed);
+        self.refused_tallies.of(refused.phase, &refused.host, refused.port).refused.fetch_add(1, Relaxed);
         let first = {
             let mut refusals = self.refusals();
             refusals.count += 1;
@@ -330,7 +344,10 @@ impl Shared {
                 refusals.latest.pop_front();
             }
             refusals.latest.push_back(refused.clone());
-            refusals.recorded.len() < MOST_DESTINATIONS
+            // A misused secret and a denied host are recorded whatever else was refused before.
+            let grave = matches!(refused.refusal.code, RefusalCode::SecretMisplaced | RefusalCode::Denied);
+            let recorded = refusals.recorded.len();
+            recorded < if grave { 2 * MOST_DESTINATIONS } else { MOST_DESTINATIONS }
                 && refusals.recorded.insert((refused.host.clone(), refused.port, refused.refusal.code))
         };
         if first {
@@ -353,6 +370,24 @@ impl FromBox {
         };
         Contact { destination, port: wanted.port() }
     }
+}
+
+/// Returns the names that rules list, with their addresses. A program that kept the address of one
+/// reaches it again after a restart of the server.
+fn known_names(policy: &Policy) -> Names {
+    let mut names = Names::default();
+    let rules = policy.spec.layers.iter().flat_map(|layer| [&layer.setup, &layer.agent]).flatten().flatten();
+    for rule in rules {
+        let name = match &rule.host {
+            Target::Name(name) => Some(name.clone()),
+            Target::Service(service) => service.host().parse().ok(),
+            Target::Any | Target::Below(_) | Target::Address(_) => None,
+        };
+        if let Some(name) = name {
+            let _ = names.address(&name, Expected::Allowed, policy.spec.limits.names);
+        }
+    }
+    names
 }
 
 /// Returns the destination of a name. A name in the domain of services that is none stays a name,

@@ -4,6 +4,9 @@
 //! and the length of every body, and passes bytes on only as it has understood them. It is strict:
 //! what two programs could read differently is refused. Requests cannot switch to another protocol,
 //! because their bytes could no longer be followed: the fields that ask for it are left out.
+//!
+//! A request with a body is the last one of its connection. A server that answers without reading
+//! the body would take it for the next request, with a host that nobody has judged.
 
 use stead_core::network::{Destination, HostName, RefusalCode};
 
@@ -31,6 +34,8 @@ enum State {
     /// The line end after a chunk.
     ChunkEnd,
     Trailer,
+    /// A request with a body has ended.
+    Ended,
 }
 
 enum Length {
@@ -46,7 +51,7 @@ impl Requests {
 
     /// Returns true if no request is partly read, so that the connection may end here.
     pub fn is_between(&self) -> bool {
-        self.state == State::Head && self.held.is_empty()
+        matches!(self.state, State::Head | State::Ended) && self.held.is_empty()
     }
 
     /// Takes bytes of the client and returns the bytes to send. After a refusal the connection must
@@ -62,7 +67,7 @@ impl Requests {
     fn step(&mut self, out: &mut Vec<u8>) -> Result<bool, RefusalCode> {
         match self.state {
             State::Head => self.head(out),
-            State::Body(left) => Ok(self.pass(left, out, State::Body, State::Head)),
+            State::Body(left) => Ok(self.pass(left, out, State::Body, State::Ended)),
             State::Chunk(left) => Ok(self.pass(left, out, State::Chunk, State::ChunkEnd)),
             State::ChunkLine => {
                 let Some(line) = self.line(MOST_CHUNK_LINE, out)? else { return Ok(false) };
@@ -79,11 +84,21 @@ impl Requests {
             State::Trailer => {
                 let Some(line) = self.line(MOST_HEAD, out)? else { return Ok(false) };
                 if line.is_empty() {
-                    self.state = State::Head;
+                    self.state = State::Ended;
                 } else {
                     Field::read(&line)?;
                 }
                 Ok(true)
+            }
+            State::Ended => {
+                // Some clients send an empty line after a body.
+                if self.held.starts_with(b"\r\n") {
+                    self.held.drain(..2);
+                }
+                match &self.held[..] {
+                    [] | [b'\r'] => Ok(false),
+                    _ => Err(RefusalCode::NotHttp),
+                }
             }
         }
     }
@@ -112,10 +127,6 @@ impl Requests {
     }
 
     fn head(&mut self, out: &mut Vec<u8>) -> Result<bool, RefusalCode> {
-        // Some clients send an empty line after a body.
-        if self.held.starts_with(b"\r\n") {
-            self.held.drain(..2);
-        }
         if self.held.first().is_some_and(|byte| !byte.is_ascii_alphabetic()) {
             return Err(RefusalCode::NotHttp);
         }
@@ -147,10 +158,10 @@ impl Requests {
             return Err(RefusalCode::NotHttp);
         }
         let first = lines.next().unwrap_or_default();
-        let chunks_possible = request_line(first)?;
+        let Method { chunks_possible, body_possible } = request_line(first)?;
         out.extend_from_slice(first);
         out.extend_from_slice(b"\r\n");
-        let (mut hosts, mut length, mut chunked) = (0, None, false);
+        let (mut hosts, mut length, mut chunked, mut connection) = (0, None, false, Vec::new());
         for line in lines {
             let field = Field::read(line)?;
             if field.is("host") {
@@ -169,12 +180,17 @@ impl Requests {
             } else if field.is("upgrade") || field.is("http2-settings") {
                 continue;
             } else if field.is("connection") {
-                out.extend_from_slice(&without_upgrade(field.value));
+                connection.extend(without_upgrade(field.value));
                 continue;
             }
             out.extend_from_slice(line);
             out.extend_from_slice(b"\r\n");
         }
+        let has_body = chunked || length.is_some_and(|length| length > 0);
+        if has_body && !body_possible {
+            return Err(RefusalCode::NotHttp);
+        }
+        out.extend_from_slice(if has_body { b"Connection: close\r\n" } else { &connection });
         out.extend_from_slice(b"\r\n");
         match (hosts, length, chunked) {
             (1, length, false) => Ok(Length::Bytes(length.unwrap_or(0))),
@@ -198,8 +214,14 @@ impl Requests {
     }
 }
 
-/// Checks the first line of a request. Returns true if its version has chunked bodies.
-fn request_line(line: &[u8]) -> Result<bool, RefusalCode> {
+/// The bodies that a request can have.
+struct Method {
+    chunks_possible: bool,
+    body_possible: bool,
+}
+
+/// Checks the first line of a request.
+fn request_line(line: &[u8]) -> Result<Method, RefusalCode> {
     let mut words = line.split(|byte| *byte == b' ');
     let (method, target, version) = (words.next(), words.next(), words.next());
     let (Some(method), Some(target), Some(version), None) = (method, target, version, words.next()) else {
@@ -213,11 +235,12 @@ fn request_line(line: &[u8]) -> Result<bool, RefusalCode> {
     if !plain || !target.iter().all(u8::is_ascii_graphic) {
         return Err(RefusalCode::NotHttp);
     }
-    match version {
-        b"HTTP/1.1" => Ok(true),
-        b"HTTP/1.0" => Ok(false),
-        _ => Err(RefusalCode::NotHttp),
-    }
+    let chunks_possible = match version {
+        b"HTTP/1.1" => true,
+        b"HTTP/1.0" => false,
+        _ => return Err(RefusalCode::NotHttp),
+    };
+    Ok(Method { chunks_possible, body_possible: !matches!(method, b"GET" | b"HEAD") })
 }
 
 struct Field<'a> {
@@ -285,13 +308,32 @@ mod tests {
         let post = "POST /b HTTP/1.1\r\nhost: API.example:80\r\nContent-Length: 5\r\n\r\nGET /";
         let chunked = "PUT /c HTTP/1.1\r\nHost: api.example\r\nTransfer-Encoding: chunked\r\n\r\n\
                        3;x=y\r\nabc\r\nA\r\n0123456789\r\n0\r\nTrailer: 1\r\n\r\n";
-        let all = [GET, post, chunked, GET].concat();
-        for size in [1, 2, 7, 1000] {
-            let mut requests = requests();
-            let out: Vec<u8> = all.as_bytes().chunks(size).flat_map(|piece| requests.take(piece).unwrap()).collect();
-            assert_eq!(String::from_utf8(out).unwrap(), all, "{size}");
-            assert!(requests.is_between());
+        for last in [post, chunked] {
+            let sent = [GET, last].concat();
+            let expected = [GET, &last.replacen("\r\n\r\n", "\r\nConnection: close\r\n\r\n", 1)].concat();
+            for size in [1, 2, 7, 1000] {
+                let mut requests = requests();
+                let taken = sent.as_bytes().chunks(size).flat_map(|piece| requests.take(piece).unwrap());
+                assert_eq!(String::from_utf8(taken.collect()).unwrap(), expected, "{size}");
+                assert!(requests.is_between());
+                // The server may not have read the body.
+                assert_eq!(requests.take(GET.as_bytes()), Err(RefusalCode::NotHttp));
+            }
         }
+    }
+
+    #[test]
+    fn a_body_is_not_the_next_request() {
+        for method in ["GET", "HEAD"] {
+            for length in ["Content-Length: 5", "Transfer-Encoding: chunked"] {
+                let head = format!("{method} / HTTP/1.1\r\nHost: api.example\r\n{length}\r\n\r\n");
+                assert_eq!(passed(&head), Err(RefusalCode::NotHttp), "{head}");
+            }
+        }
+        let head = "POST / HTTP/1.1\r\nConnection: keep-alive\r\nHost: api.example\r\nContent-Length: 2\r\n\r\n";
+        let sent = "POST / HTTP/1.1\r\nHost: api.example\r\nContent-Length: 2\r\nConnection: close\r\n\r\nab";
+        assert_eq!(passed(&format!("{head}ab\r\n")).unwrap(), sent);
+        assert_eq!(passed(&format!("{head}ab{GET}")), Err(RefusalCode::NotHttp));
     }
 
     #[test]

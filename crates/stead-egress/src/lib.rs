@@ -31,7 +31,6 @@ mod resolver;
 mod second_hello;
 mod tally;
 
-pub use dial::{Host, Outside};
 pub use egress::{Egress, EgressServer, Policy, Serving, Sockets};
 pub use http::InvalidRoots;
 pub use inspection::{Authority, AuthorityError};

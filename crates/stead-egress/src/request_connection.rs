@@ -204,6 +204,6 @@ struct To {
 #[async_trait]
 impl Upstream for To {
     async fn connect(&self) -> Result<Box<dyn Stream>, RefusalCode> {
-        Ok(Box::new(self.shared.server.outside.connect(&self.host, self.port, self.reach).await?))
+        Ok(Box::new(self.shared.dial(&self.host, self.port, self.reach).await?))
     }
 }

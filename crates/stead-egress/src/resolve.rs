@@ -48,9 +48,15 @@ impl Default for Lookups {
 }
 
 impl Lookups {
-    /// Returns the addresses of a name, IPv4 first.
-    pub(crate) async fn addresses(&self, name: &HostName) -> Addresses {
+    /// Returns the addresses of a name, IPv4 first. `share` has the lookups that a session may make
+    /// at one time.
+    pub(crate) async fn addresses(&self, name: &HostName, share: &Semaphore) -> Addresses {
         let lookup = self.lookup(name);
+        if let Some(known) = lookup.answer.get() {
+            return known.clone();
+        }
+        let place = tokio::time::timeout(TIMEOUT, share.acquire()).await;
+        let Ok(Ok(_place)) = place else { return Err(Unresolved::Failed) };
         lookup.answer.get_or_init(|| self.look_up(name)).await.clone()
     }
 

@@ -100,7 +100,7 @@ async fn address(from: &FromBox, name: &HostName) -> Answered {
     let policy = from.shared.policy();
     let allowed = is_allowed(&policy, name);
     if allowed && is_listed(&policy, name) {
-        match from.shared.server.outside.lookups.addresses(name).await {
+        match from.shared.server.outside.lookups.addresses(name, &from.shared.lookups).await {
             Err(Unresolved::NoSuchName) => return Answered::NoSuchName,
             Err(Unresolved::Failed) => return Answered::Failed,
             Ok(_) => {}

@@ -1,6 +1,6 @@
 //! Counts connections and bytes by host and port.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -30,6 +30,28 @@ pub struct Tally {
     pub host: String,
     pub port: u16,
     pub traffic: Traffic,
+}
+
+impl Traffic {
+    fn plus(self, other: Self) -> Self {
+        Self {
+            connections: self.connections + other.connections,
+            refused: self.refused + other.refused,
+            requests: self.requests + other.requests,
+            bytes_out: self.bytes_out + other.bytes_out,
+            bytes_in: self.bytes_in + other.bytes_in,
+        }
+    }
+}
+
+/// Adds up two sorted lists, so that each destination is there once.
+pub(crate) fn merged(one: Vec<Tally>, other: Vec<Tally>) -> Vec<Tally> {
+    let mut sums: BTreeMap<Key, Traffic> = BTreeMap::new();
+    for tally in one.into_iter().chain(other) {
+        let sum = sums.entry((tally.phase, tally.host, tally.port)).or_default();
+        *sum = sum.plus(tally.traffic);
+    }
+    sums.into_iter().map(|((phase, host, port), traffic)| Tally { phase, host, port, traffic }).collect()
 }
 
 #[derive(Debug, Default)]

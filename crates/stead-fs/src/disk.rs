@@ -108,6 +108,21 @@ impl DiskFs {
         Ok(found)
     }
 
+    /// Finds the first socket below. Skips unreadable directories.
+    pub fn find_socket(&self) -> Result<Option<WorkspacePath>, FsError> {
+        let mut found = None;
+        self.walk(&WorkspacePath::root(), &mut |walked| {
+            let entry = if walked.kind == Kind::Special { self.root.entry(&walked.path).ok() } else { None };
+            let raw = entry.and_then(|fd| rustix::fs::fstat(fd).ok());
+            if raw.is_some_and(|raw| rustix::fs::FileType::from_raw_mode(raw.st_mode) == rustix::fs::FileType::Socket) {
+                found = Some(walked.path.clone());
+                return ControlFlow::Break(());
+            }
+            ControlFlow::Continue(Walk::IfReadable)
+        })?;
+        Ok(found)
+    }
+
     pub fn with_durability(self, durability: Durability) -> Self {
         Self { durability, ..self }
     }

@@ -41,7 +41,8 @@ pub fn judge_host_paths(actions: &[Action]) -> Result<Vec<AllowedMount>, Rejecti
                     let directory = roots.directory(host_path)?;
                     match mode {
                         MountMode::ReadWrite => directory.check_writable(allowed_root_owned_mounts).map(drop),
-                        MountMode::Overlay | MountMode::ReadOnly => Ok(()),
+                        MountMode::ReadOnly => directory.check_shown(),
+                        MountMode::Overlay => Ok(()),
                     }
                 });
                 judged.map_err(|error| mount_refused(host_path, &error))?;

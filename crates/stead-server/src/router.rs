@@ -99,7 +99,7 @@ fn api() -> OpenApiRouter<App> {
         // The router has no parameters with a suffix, so these two get the segment `8080:open`. The
         // document lists them as they are written.
         .routes(routes!(ports::get, ports::post, ports::put, ports::patch, ports::delete))
-        .route("/sessions/{id}/ports/{action}", get(ports::connect).post(ports::open))
+        .route("/sessions/{id}/ports/{action}", get(ports::connect).post(ports::open).fallback(ports::other_method))
         .route("/sessions/{id}/ports/{port}/{*path}", options(ports::pass))
         .route("/sessions/{id}/ports/{port}/", any(ports::pass))
         .routes(routes!(diff::show))

@@ -1000,7 +1000,7 @@ class McpServer(TypedDict, total=False):
     # Program on the server's machine and its arguments.
     command: Optional[List[str]]
     # Environment variables for the program.
-    env: Optional['Env']
+    env: Dict[str, str]
     # HTTP endpoint, instead of `command`.
     url: Optional[str]
     # HTTP headers for the endpoint.

@@ -21,7 +21,18 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @pytest.fixture(scope="session")
 def client(server: None) -> Iterator[Client]:
     with Client() as client:
+        allow_network(client)
         yield client
+
+
+def allow_network(client: Client) -> None:
+    """Declares the agent type `fetcher`, which may reach `api.example.com`. The platform allows it every
+    name below `example.com`. The tests connect to none of them."""
+    platform = {name: value for name, value in client.request("GET", "/platform").items() if value is not None}
+    client.request("PUT", "/platform", {**platform, "network": {"agent": {"allow": ["*.example.com"]}}})
+    network = {"agent": {"allow": ["api.example.com"]}}
+    workspace = {"enabled": True, "workspace_policy": "empty", "require_workspace": True, "network": network}
+    client.agent_types.put("fetcher", workspace=workspace)
 
 
 @pytest.fixture
@@ -31,7 +42,7 @@ def box(client: Client) -> Iterator[Sandbox]:
 
 
 @pytest.fixture
-async def async_box(server: None) -> AsyncIterator[AsyncSandbox]:
+async def async_box(client: Client) -> AsyncIterator[AsyncSandbox]:
     async with await AsyncSandbox.create() as box:
         yield box
 

@@ -109,3 +109,14 @@ def test_data_is_analysed(client: Client, tmp: Path) -> None:
 def nothing_is_left(client: Client) -> "object":
     yield
     assert not Sandbox.list(status="active", client=client)
+
+
+def test_preview_app(tmp: Path, client: Client) -> None:
+    (tmp / "site").mkdir()
+    (tmp / "site/index.html").write_text("<h1>Hello</h1>")
+    printed = run("preview_app.py", tmp / "site", "python3 -m http.server 8000 --bind 127.0.0.1", 8000, "/", "/index.html")
+    first, second, link = printed.splitlines()
+    assert (first, second) == ("200 / 14 bytes", "200 /index.html 14 bytes")
+    assert link.startswith("open http://8000-ses-")
+    with pytest.raises(AssertionError, match="404 /none"):
+        run("preview_app.py", tmp / "site", "python3 -m http.server 8000 --bind 127.0.0.1", 8000, "/none")

@@ -3,6 +3,7 @@
 import type { AgentType, Blob, Tool, Whoami } from "./api.gen/types.gen.js";
 import { Conflict } from "./errors.js";
 import { Http, type RequestOptions } from "./http.js";
+import { Secrets, SetupResults } from "./secrets.js";
 
 export interface ClientOptions {
   /** URL of the server. Default: `STEAD_URL`, else the server that runs on this machine's home. */
@@ -17,9 +18,13 @@ export interface ClientOptions {
 export class Client {
   /** @internal */
   readonly http: Http;
+  readonly secrets: Secrets;
+  readonly setupResults: SetupResults;
 
   constructor(options: ClientOptions = {}) {
     this.http = new Http(options.url, options.token, options.retries ?? 5);
+    this.secrets = new Secrets(this.http);
+    this.setupResults = new SetupResults(this.http);
   }
 
   /**

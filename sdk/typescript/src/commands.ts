@@ -16,9 +16,12 @@ const DEFAULT_TIMEOUT = 120;
 
 export type LineCallback = (line: string) => unknown;
 
+/** A text, or the placeholder of a secret. */
+export type EnvValue = string | { secret: string };
+
 export interface CommandOptions {
   cwd?: string;
-  env?: Record<string, string>;
+  env?: Record<string, EnvValue>;
   /** Seconds after which every process of the command is killed. */
   timeout?: number;
 }

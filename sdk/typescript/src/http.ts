@@ -1,6 +1,9 @@
 /** Requests to the server: retries, errors, pages and streams. */
 
 import { randomUUID } from "node:crypto";
+import { request as plainRequest, type IncomingMessage } from "node:http";
+import { request as tlsRequest } from "node:https";
+import type { Duplex } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
 
 import { resolve, type Endpoint } from "./endpoint.js";
@@ -101,6 +104,52 @@ export class Http {
 
   async bytes(method: string, path: string, options: RequestOptions = {}): Promise<Uint8Array<ArrayBuffer>> {
     return new Uint8Array(await (await this.request(method, path, options)).arrayBuffer());
+  }
+
+  /** Sends a request once to a program in a box and returns its answer, whatever the status is. A
+   * refusal of the server is thrown. */
+  async passOn(
+    path: string,
+    options: { method?: string; headers?: Record<string, string>; body?: string | Uint8Array<ArrayBuffer>; timeout?: number },
+  ): Promise<Response> {
+    const { url, token } = await this.endpoint();
+    const headers = new Headers(options.headers);
+    headers.delete("Authorization");
+    if (token !== undefined) headers.set("Authorization", `Bearer ${token}`);
+    const signal = AbortSignal.timeout(options.timeout === undefined ? ANSWER_MS : 1000 * options.timeout);
+    const init = { method: options.method ?? "GET", headers, body: options.body ?? null, signal, redirect: "manual" } as const;
+    const response = await fetch(`${url}/api/v1${path}`, init).catch(async (error: unknown) => {
+      throw await this.#lost(error);
+    });
+    // The server sets this header on every answer of a program, and on none of its own.
+    if (response.status >= 400 && !response.headers.has("cross-origin-resource-policy")) throw await refused(response);
+    return response;
+  }
+
+  /** Upgrades a connection and returns its stream. */
+  async upgrade(path: string, protocol: string): Promise<Duplex> {
+    const { url, token } = await this.endpoint();
+    const headers: Record<string, string> = { Connection: "upgrade", Upgrade: protocol };
+    if (token !== undefined) headers["Authorization"] = `Bearer ${token}`;
+    const request = (url.startsWith("https:") ? tlsRequest : plainRequest)(`${url}/api/v1${path}`, { headers, timeout: ANSWER_MS });
+    return new Promise((opened, failed) => {
+      request.on("error", (error) => {
+        // `fetch` has the reason in `cause`.
+        void this.#lost(new Error(error.message, { cause: error })).then(failed, failed);
+      });
+      request.on("timeout", () => request.destroy(new Error("no answer in time")));
+      request.on("response", (answer) => {
+        void whole(answer).then((body) => {
+          failed(fromResponse(answer.statusCode ?? 0, body, answer.headers["x-request-id"]?.toString()));
+        }, failed);
+      });
+      request.on("upgrade", (_, stream, first) => {
+        stream.setTimeout(0);
+        if (first.length > 0) stream.unshift(first);
+        opened(stream);
+      });
+      request.end();
+    });
   }
 
   /** Returns the items of all pages of a list. */
@@ -214,6 +263,12 @@ function written(query: Query | undefined): string {
   const given = Object.entries(query ?? {}).filter(([, value]) => value !== undefined);
   const parameters = new URLSearchParams(given.map(([name, value]) => [name, String(value)]));
   return given.length === 0 ? "" : `?${parameters}`;
+}
+
+async function whole(answer: IncomingMessage): Promise<string> {
+  const parts: Buffer[] = [];
+  for await (const part of answer) parts.push(part as Buffer);
+  return Buffer.concat(parts).toString();
 }
 
 async function refused(response: Response): Promise<SteadError> {

@@ -9,7 +9,7 @@
  */
 
 export { Client, type ClientOptions } from "./client.js";
-export { Command, Commands, type CommandOptions, type LineCallback, type RunOptions } from "./commands.js";
+export { Command, Commands, type CommandOptions, type EnvValue, type LineCallback, type RunOptions } from "./commands.js";
 export {
   BadRequest,
   CommandFailed,
@@ -25,9 +25,12 @@ export {
   VerificationFailed,
 } from "./errors.js";
 export { Files } from "./files.js";
+export { Network } from "./network.js";
+export { Forward, Ports, type PortRequest } from "./ports.js";
 export type { CommandResult, OutputChunk } from "./result.js";
 export { Run, Runs } from "./runs.js";
 export { Sandbox, type CreateOptions, type ListOptions } from "./sandbox.js";
+export { Secrets, SetupResults, type SecretOptions } from "./secrets.js";
 export type { ToolFormat } from "./tools.js";
 export type {
   AgentType,
@@ -37,12 +40,17 @@ export type {
   Exec,
   FileEntry,
   Moment,
+  NetworkReport,
+  NetworkRule,
   Placed,
+  Port,
   Prompt,
   Restored,
   Rewound,
+  Secret,
   Session,
   SessionFold,
+  SetupResult,
   Snapshot,
   Tool,
   ToolAnswer,

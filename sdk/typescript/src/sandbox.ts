@@ -19,10 +19,12 @@ import type {
 } from "./api.gen/types.gen.js";
 import { pack } from "./archive.js";
 import { shared, type Client } from "./client.js";
-import { Commands } from "./commands.js";
+import { Commands, type EnvValue } from "./commands.js";
 import { NotFound, ProvisioningFailed, SteadError, VerificationFailed } from "./errors.js";
 import { Files, relative } from "./files.js";
 import { segment, type Query } from "./http.js";
+import { Network } from "./network.js";
+import { Ports } from "./ports.js";
 import { Runs } from "./runs.js";
 import { answerMessage, answerText, inFormat, isForTheModel, readCall, refusalText, type ToolFormat } from "./tools.js";
 
@@ -44,7 +46,8 @@ export interface CreateOptions {
   bundle?: string;
   /** An imported image for the box. */
   image?: string;
-  env?: Record<string, string>;
+  /** A value is a text, or `{ secret: NAME }` for the placeholder of a secret. */
+  env?: Record<string, EnvValue>;
   /** What the sandbox may reach. Without it there is no network. */
   network?: Record<string, unknown>;
   content?: Record<string, unknown>;
@@ -72,6 +75,8 @@ export class Sandbox {
   readonly commands: Commands;
   readonly files: Files;
   readonly runs: Runs;
+  readonly ports: Ports;
+  readonly network: Network;
   /** The session as the server last described it. `refresh` reads it again. */
   session: Session;
   readonly #path: string;
@@ -83,6 +88,8 @@ export class Sandbox {
     this.commands = new Commands(client.http, this.id);
     this.files = new Files(client.http, this.id);
     this.runs = new Runs(client.http, this.id);
+    this.ports = new Ports(client.http, this.id);
+    this.network = new Network(client.http, this.id);
     this.#path = `/sessions/${segment(this.id)}`;
   }
 
@@ -479,6 +486,17 @@ export class Sandbox {
   async token(expiresIn?: number): Promise<string> {
     const body = present({ expires_in: expiresIn });
     return (await this.client.http.json<{ token: string }>("POST", `${this.#path}/token`, { body })).token;
+  }
+
+  /**
+   * Returns a link that opens a port of the box in a browser. It works once, within a minute. `ports`
+   * has the other ways to a server in the box.
+   *
+   * @example
+   * (await box.host(8000)).startsWith("http://8000-ses-") //=> true
+   */
+  host(port: number, path = "/"): Promise<string> {
+    return this.ports.open(port, path);
   }
 
   /**

@@ -1,8 +1,9 @@
-/** The server: providers, storage, audit log, tokens, use and metrics. */
+/** The server: providers, storage, audit log, secrets, tokens, use and metrics. */
 import type { Who } from "../app";
 import { lazy } from "../lazy";
 import { href, type Route } from "../router";
 import { Tabs } from "../ui/basics";
+import { Secrets } from "./secrets";
 import { Audit } from "./operations/audit";
 import { Content } from "./operations/content";
 import { Providers } from "./operations/providers";
@@ -16,6 +17,7 @@ const PARTS: { id: string; label: string; permission: string }[] = [
   { id: "storage", label: "Images and disk", permission: "images:read" },
   { id: "content", label: "Content", permission: "content:read" },
   { id: "audit", label: "Audit", permission: "audit:read" },
+  { id: "secrets", label: "Secrets", permission: "secrets:read" },
   { id: "tokens", label: "Tokens", permission: "tokens:read" },
   { id: "metrics", label: "Use and metrics", permission: "usage:read" },
 ];
@@ -36,6 +38,7 @@ export function Operations({ part, who, route }: { part?: string; who: Who; rout
         {current === "storage" && <Storage who={who} />}
         {current === "content" && <Content route={route} />}
         {current === "audit" && <Audit route={route} />}
+        {current === "secrets" && <Secrets who={who} />}
         {current === "tokens" && <Tokens who={who} />}
         {current === "metrics" && <Metrics who={who} />}
       </div>

@@ -1,4 +1,4 @@
-/** Projects and the platform: settings, quotas and use. */
+/** Projects and the platform: settings, secrets, quotas and use. */
 import type { Who } from "../app";
 import { del, get, put, type Schemas } from "../api/client";
 import { useResource } from "../resource";
@@ -7,6 +7,7 @@ import { Badge, Button, Card, Empty, Failure, Loading, Meter, Table } from "../u
 import { useConfirm } from "../ui/dialog";
 import { JsonForm } from "../ui/json-form";
 import { parseSize } from "../format";
+import { Secrets } from "./secrets";
 import { useState } from "preact/hooks";
 
 const PLATFORM = "+platform";
@@ -92,6 +93,7 @@ function One({ id, who }: { id: string; who: Who }) {
       </header>
       <div class="content">
         {usage.data && <Card title="Quotas against use"><Used usage={usage.data as never} /></Card>}
+        <Secrets project={id} who={who} />
         <Card title="Settings">
           <JsonForm schema="Project" value={Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== null))} readOnly={!mayWrite} save={(body) => put("/api/v1/projects/{id}", { path, body: body as never })} />
         </Card>

@@ -8,8 +8,10 @@ import { href, navigate, type Route } from "../router";
 import { Ago, Badge, Button, Copy, Failure, Field, Loading, Tabs } from "../ui/basics";
 import { Dialog, useConfirm } from "../ui/dialog";
 import { Files } from "./session/files";
-import { useJournal } from "./session/journal";
+import { type JournalEvent, useJournal } from "./session/journal";
+import { Network } from "./session/network";
 import { Overview } from "./session/overview";
+import { Ports } from "./session/ports";
 import { Prompt } from "./session/prompt";
 import { Replay } from "./session/replay";
 import { Terminals } from "./session/terminals";
@@ -20,9 +22,19 @@ const PARTS = [
   ["timeline", "Timeline"],
   ["files", "Files"],
   ["terminal", "Terminal"],
+  ["ports", "Ports"],
+  ["network", "Network"],
   ["prompt", "Prompt"],
   ["replay", "Replay"],
 ] as const;
+
+/** Parts that fill the window and scroll inside. */
+const FIXED = ["timeline", "files", "terminal"];
+
+/** Sequence number of the last event about the network, so that the report is read again after it. */
+function networkEvents(events: JournalEvent[]): number {
+  return events.findLast((event) => event.type.startsWith("Network"))?.seq ?? 0;
+}
 
 export function SessionScreen({ id, who, route }: { id: string; who: Who; route: Route }) {
   const part = route.parts[2] ?? "overview";
@@ -63,7 +75,7 @@ export function SessionScreen({ id, who, route }: { id: string; who: Who; route:
         </div>
         <Actions session={data} who={who} reload={session.reload} />
       </header>
-      <div class={`content ${part === "overview" || part === "replay" || part === "prompt" ? "" : "fixed"}`}>
+      <div class={`content ${FIXED.includes(part) ? "fixed" : ""}`}>
         <div class="row muted">
           <code>{data.id}</code>
           <Copy text={data.id} />
@@ -85,6 +97,8 @@ export function SessionScreen({ id, who, route }: { id: string; who: Who; route:
         {part === "timeline" && <Timeline session={data} journal={journal} who={who} route={route} />}
         {part === "files" && <Files session={data} mayUse={mayUse} route={route} />}
         {part === "terminal" && <Terminals session={data} mayUse={mayUse} route={route} />}
+        {part === "ports" && <Ports session={data} mayUse={mayUse} />}
+        {part === "network" && <Network session={data} who={who} last={networkEvents(journal.events)} />}
         {part === "prompt" && <Prompt session={data} />}
         {part === "replay" && <Replay session={data} />}
       </div>

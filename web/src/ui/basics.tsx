@@ -1,6 +1,6 @@
 /** The small parts that every screen uses. */
 import type { ComponentChildren } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { Refusal } from "../api/client";
 import { ago, when } from "../format";
 
@@ -158,8 +158,13 @@ export function Facts({ items }: { items: (Fact | false | undefined | null)[] })
 }
 
 export function Tabs({ tabs, current }: { tabs: { id: string; label: ComponentChildren; href: string }[]; current: string }) {
+  const element = useRef<HTMLElement>(null);
+  // On a phone the tabs scroll.
+  useEffect(() => {
+    element.current?.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
+  }, [current]);
   return (
-    <nav class="tabs" aria-label="Parts">
+    <nav class="tabs" aria-label="Parts" ref={element}>
       {tabs.map((tab) => (
         <a key={tab.id} href={tab.href} aria-current={tab.id === current ? "page" : undefined}>
           {tab.label}
@@ -222,12 +227,14 @@ export function Table({ head, label, children }: { head: ComponentChildren[]; la
   );
 }
 
-export function Copy({ text, label = "Copy" }: { text: string; label?: string }) {
+/** `what` names the text for screen readers, where a page has several. */
+export function Copy({ text, label = "Copy", what }: { text: string; label?: string; what?: string }) {
   const [done, setDone] = useState(false);
   return (
     <button
       type="button"
       class="button quiet small"
+      aria-label={what && `${done ? "Copied" : label} ${what}`}
       onClick={() => {
         void navigator.clipboard?.writeText(text).then(() => {
           setDone(true);

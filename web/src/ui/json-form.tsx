@@ -1,25 +1,9 @@
 /** A form for a JSON document: the text, help for each field from the API's schema, and the server's own validation. */
 import { useState } from "preact/hooks";
 import { Refusal } from "../api/client";
+import { apiDocument, type ApiDocument, type Schema } from "../api/document";
 import { useResource } from "../resource";
 import { Button, Failure } from "./basics";
-
-interface Schema {
-  description?: string;
-  type?: string | string[];
-  enum?: unknown[];
-  properties?: Record<string, Schema>;
-  $ref?: string;
-  oneOf?: Schema[];
-  anyOf?: Schema[];
-  items?: Schema;
-}
-interface Document {
-  components: { schemas: Record<string, Schema> };
-}
-
-let loaded: Promise<Document> | undefined;
-const document_ = () => (loaded ??= fetch("/openapi.json").then((response) => response.json() as Promise<Document>));
 
 interface Props {
   value: unknown;
@@ -35,7 +19,7 @@ export function JsonForm({ value, schema, readOnly, save, action = "Save" }: Pro
   const [error, setError] = useState<Error>();
   const [note, setNote] = useState("");
   const [busy, setBusy] = useState(false);
-  const help = useResource(document_, []);
+  const help = useResource(apiDocument, []);
   const fields = help.data ? describe(help.data, { $ref: `#/components/schemas/${schema}` }, "", 0) : [];
   const wrong = new Set(error instanceof Refusal ? error.problem.errors?.map((one) => one.field) : []);
   return (
@@ -87,13 +71,13 @@ interface Described {
   about: string;
 }
 
-function resolve(document: Document, schema: Schema): Schema {
+function resolve(document: ApiDocument, schema: Schema): Schema {
   if (schema.$ref) return resolve(document, document.components.schemas[schema.$ref.split("/").at(-1)!] ?? {});
   const one = (schema.oneOf ?? schema.anyOf)?.filter((part) => part.type !== "null");
   return one?.length === 1 ? { ...resolve(document, one[0]!), description: schema.description ?? one[0]!.description } : schema;
 }
 
-function describe(document: Document, schema: Schema, prefix: string, depth: number): Described[] {
+function describe(document: ApiDocument, schema: Schema, prefix: string, depth: number): Described[] {
   const found = resolve(document, schema);
   return Object.entries(found.properties ?? {}).flatMap(([name, property]) => {
     const inner = resolve(document, property);

@@ -2,8 +2,10 @@
 //!
 //! No step is skipped silently: the table also lists steps that were not selected or not reached.
 
+mod concurrent;
 pub(crate) mod failure_report;
 
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -25,8 +27,42 @@ enum Outcome {
 /// Parses `--only STEP` (repeatable) and runs the steps.
 pub(crate) fn run(chore: &str, steps: &[Step], args: &[String]) -> Result<()> {
     let only = parse_only(chore, steps, args)?;
+    finish(steps, || run_selected(steps, &only))
+}
+
+/// Like [`run`]. The steps after `long` run beside it, unless `--only` selects steps.
+pub(crate) fn run_beside(chore: &str, steps: &[Step], long: &str, args: &[String]) -> Result<()> {
+    let only = parse_only(chore, steps, args)?;
+    let Some(at) = steps.iter().position(|step| step.name == long).filter(|_| only.is_empty()) else {
+        return finish(steps, || run_selected(steps, &only));
+    };
+    finish(steps, || {
+        let (mut rows, mut failure) = run_range(steps, 0..at, &[]);
+        if failure.is_some() {
+            rows.resize(steps.len(), Outcome::NotReached);
+            return (rows, failure);
+        }
+        let (beside, own) = std::thread::scope(|scope| {
+            let beside = scope.spawn(|| concurrent::run(chore, &steps[at + 1..]));
+            let own = run_range(steps, at..at + 1, &[]);
+            (beside.join(), own)
+        });
+        rows.extend(own.0);
+        failure = failure.or(own.1);
+        match beside {
+            Ok((outcomes, failed)) => {
+                rows.extend(outcomes);
+                failure = failure.or(failed);
+            }
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+        (rows, failure)
+    })
+}
+
+fn finish(steps: &[Step], work: impl FnOnce() -> (Vec<Outcome>, Option<Failure>)) -> Result<()> {
     let start = Instant::now();
-    let (rows, failure) = run_selected(steps, &only);
+    let (rows, failure) = work();
     println!("\n{}", table(steps, &rows, start.elapsed()));
     match failure {
         None => Ok(()),
@@ -55,17 +91,20 @@ fn parse_only<'a>(chore: &str, steps: &[Step], args: &'a [String]) -> Result<Vec
 type Failure = (&'static str, anyhow::Error);
 
 fn run_selected(steps: &[Step], only: &[&str]) -> (Vec<Outcome>, Option<Failure>) {
-    let start = Instant::now();
+    run_range(steps, 0..steps.len(), only)
+}
+
+fn run_range(steps: &[Step], range: Range<usize>, only: &[&str]) -> (Vec<Outcome>, Option<Failure>) {
     let mut failure = None;
     let mut rows = Vec::new();
-    for (index, step) in steps.iter().enumerate() {
+    for (index, step) in range.clone().zip(&steps[range]) {
         rows.push(if !only.is_empty() && !only.contains(&step.name) {
             Outcome::NotSelected
         } else if failure.is_some() {
             Outcome::NotReached
         } else {
             let position = format!("[{}/{}]", index + 1, steps.len());
-            println!("\n{position} {}: {} (at {})", step.name, step.about, clock(start.elapsed()));
+            println!("\n{position} {}: {}", step.name, step.about);
             let step_start = Instant::now();
             let result = (step.run)();
             let took = step_start.elapsed();

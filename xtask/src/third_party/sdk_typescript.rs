@@ -78,7 +78,8 @@ impl Package {
         let mut tests = command(self.modules.join(".bin/node"));
         tests
             .current_dir(&self.folder)
-            .args(["--test", "--test-timeout=1500000", "test/examples.test.mjs", "test/behaviour.test.mjs"])
+            .args(["--test", "--test-timeout=1500000"])
+            .args(["test/examples.test.mjs", "test/behaviour.test.mjs", "test/ports.test.mjs"])
             .env("STEAD_URL", format!("http://{}", server.address()))
             .env("STEAD_TOKEN", server.token()?)
             .env("STEAD_SDK_SOURCES", self.folder.join("src"));

@@ -9,6 +9,7 @@ use stead_core::config::WorkspaceConfig;
 use stead_core::parse::{self, Read};
 use stead_core::registry::{AgentTypeDeclaration, Platform, Project};
 use stead_core::request::SessionRequest;
+use stead_core::secret::SecretRequest;
 
 use crate::exec::{ExecRequest, ResizeRequest, SignalRequest, StdinRequest};
 use crate::session::snapshot::{CloneRequest, SnapshotRequest};
@@ -266,5 +267,35 @@ fn snapshots_and_clones() {
         (json!({"isolation": "full", "count": 65}), false),
     ] {
         check::<CloneRequest>("CloneRequest", body, right);
+    }
+}
+
+#[test]
+fn hosts_and_names_of_services() {
+    let hosts = ["a", "api.example.com:8443", "1a.x", "127.0.0.1", "[::1]:80", "[2001:db8::1:2]", "[::]"];
+    let wrong =
+        ["", "0", "a.1", "0x1", "a:0", "a:65536", "[::1", "1:2", "a/b", "a..b", "256.0.0.1", "[1::2::3]", "u@a"];
+    let cases = hosts.map(|host| (host, true)).into_iter().chain(wrong.map(|host| (host, false)));
+    for (host, right) in cases {
+        let services = json!({"api": {"to": format!("http://{host}")}});
+        check::<Platform>("Platform", json!({"network": {"services": services}}), right);
+        let secret = json!({"value": "not-a-secret", "hosts": [host]});
+        check::<SecretRequest>("SecretRequest", secret, right);
+    }
+    for (name, right) in [("a", true), ("1a", true), ("a_-1", true), ("0", false), ("0x1", false), ("A", false)] {
+        let services = json!({name: {"to": "http://a"}});
+        check::<Platform>("Platform", json!({"network": {"services": services}}), right);
+    }
+}
+
+#[test]
+fn an_mcp_server_gets_no_secret() {
+    for (env, right) in [(json!({"A": "b"}), true), (json!({"A": {"secret": "s"}}), false)] {
+        let servers = json!({"s": {"command": ["x"], "env": env}});
+        check::<AgentTypeDeclaration>(
+            "AgentTypeDeclaration",
+            json!({"id": "t", "content": {"mcp_servers": servers}}),
+            right,
+        );
     }
 }

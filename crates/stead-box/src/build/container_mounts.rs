@@ -7,7 +7,7 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use rustix::event::{PollFd, PollFlags, poll};
@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use super::allowances::{self, Charged};
 use super::detached_mount::{self, Opt, SHOWN, WRITTEN};
 use super::inside::{lower_option, mount_overlay};
-use super::launch::{Report, orders, read_order, say};
+use super::launch::{Report, orders, read_order, report_file, say};
 use super::root::{STAGING, make_directory, make_mounts_private};
 use super::{layers, volume};
 use crate::cgroup::Held;
@@ -29,7 +29,7 @@ use crate::error::{OrRefuse, Primitive, Refused};
 use crate::init::Compared;
 use crate::record::ProcessMark;
 use crate::spec::{BoxSpec, HOME, WORKSPACE};
-use crate::sys::{clone, signals};
+use crate::sys::clone;
 
 /// Path in the box of the trees that a diff compares.
 pub const COMPARED_TREES: &str = "/.stead/trees";
@@ -69,10 +69,7 @@ pub enum MountTarget {
 
 /// Reads a [`ContainerMountOrder`] from standard input and writes a [`Report`] to standard output.
 pub fn mount_container() -> i32 {
-    let report = match io::stdout().as_fd().try_clone_to_owned() {
-        Ok(fd) => File::from(fd),
-        Err(_) => return 2,
-    };
+    let Ok(report) = report_file() else { return 2 };
     match order_of_a_living_server().and_then(mount) {
         Ok(held) => {
             say(&report, &Report::Ready(held));
@@ -88,7 +85,6 @@ pub fn mount_container() -> i32 {
 /// Reads the order of a helper, which the kernel kills if the server dies.
 pub(super) fn order_of_a_living_server<T: DeserializeOwned>() -> Result<T, Refused> {
     let refused = || "cannot be tied to who asked".to_owned();
-    signals::close_from(4).or_refuse(Primitive::Spec, refused)?;
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).or_refuse(Primitive::Spec, refused)?;
     rustix::process::umask(Mode::from_raw_mode(0o022));
     let order = read_order(&mut orders())?;

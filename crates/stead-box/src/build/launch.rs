@@ -49,13 +49,7 @@ pub enum Order {
 ///
 /// Returns an exit code in the process that was started. The box's process 1 never returns.
 pub fn launch() -> i32 {
-    let report = match io::stdout().as_fd().try_clone_to_owned() {
-        Ok(fd) => File::from(fd),
-        Err(_) => return 2,
-    };
-    if signals::close_from(4).is_err() {
-        return 2;
-    }
+    let Ok(report) = report_file() else { return 2 };
     // Leaves the server's session, so that closing its terminal does not end the box.
     let _ = rustix::process::setsid();
     rustix::process::umask(Mode::from_raw_mode(0o022));
@@ -66,6 +60,13 @@ pub fn launch() -> i32 {
             1
         }
     }
+}
+
+/// Closes every file but the standard ones, which the server may have inherited too, and returns
+/// the standard output as a file of its own.
+pub(super) fn report_file() -> io::Result<File> {
+    signals::close_from(3)?;
+    Ok(File::from(io::stdout().as_fd().try_clone_to_owned()?))
 }
 
 pub(super) fn say(mut report: &File, what: &Report) {

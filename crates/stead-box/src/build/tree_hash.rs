@@ -7,7 +7,7 @@
 
 use std::fs::File;
 use std::io::{self, Write as _};
-use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::CWD;
@@ -19,6 +19,7 @@ use stead_fs::{DiskFs, Filesystem};
 
 use super::container_mounts::order_of_a_living_server;
 use super::detached_mount::{self, Opt, WRITTEN};
+use super::launch::report_file;
 use super::root::{STAGING, make_directory, make_mounts_private};
 use super::{ids, layers};
 use crate::error::{OrRefuse, Primitive, Refused};
@@ -57,25 +58,27 @@ pub enum DiffReport {
 /// Reads a [`BoxSpec`] from standard input, of which only the layers and ids are used, and writes a
 /// [`HashReport`] to standard output.
 pub fn hash_tree() -> i32 {
+    let Ok(out) = report_file() else { return 2 };
     match order_of_a_living_server().and_then(|spec| hash(&spec)) {
-        Ok(hash) => write_report(&HashReport::Hash(hash), 0),
-        Err(refused) => write_report(&HashReport::Refused(refused), 1),
+        Ok(hash) => write_report(out, &HashReport::Hash(hash), 0),
+        Err(refused) => write_report(out, &HashReport::Refused(refused), 1),
     }
 }
 
 /// Reads a [`DiffOrder`] from standard input and writes a [`DiffReport`] to standard output.
 pub fn diff_trees() -> i32 {
+    let Ok(out) = report_file() else { return 2 };
     match order_of_a_living_server().and_then(|order| diff(&order)) {
-        Ok(patch) => write_report(&DiffReport::Patch(Box::new(patch)), 0),
-        Err(refused) => write_report(&DiffReport::Refused(refused), 1),
+        Ok(patch) => write_report(out, &DiffReport::Patch(Box::new(patch)), 0),
+        Err(refused) => write_report(out, &DiffReport::Refused(refused), 1),
     }
 }
 
 /// Writes a report and returns the exit code.
-fn write_report(report: &impl Serialize, code: i32) -> i32 {
+fn write_report(mut out: File, report: &impl Serialize, code: i32) -> i32 {
     let Ok(mut line) = serde_json::to_vec(report) else { return 2 };
     line.push(b'\n');
-    match io::stdout().as_fd().try_clone_to_owned().and_then(|out| File::from(out).write_all(&line)) {
+    match out.write_all(&line) {
         Ok(()) => code,
         Err(_) => 2,
     }

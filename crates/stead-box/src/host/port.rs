@@ -18,7 +18,7 @@ use crate::error::BoxError;
 use crate::protocol::{Answer, Ask, ProtocolError};
 use crate::sys::network_namespace;
 
-/// Timeout of the guest's answer. The guest itself waits for a second.
+/// Timeout of the guest's answer. The guest itself waits for five seconds.
 const ANSWER_WITHIN: Duration = Duration::from_secs(15);
 
 /// A connection to a port of a box.

@@ -17,8 +17,8 @@ use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, ipproto, shu
 use crate::protocol::{GuestError, GuestErrorKind};
 
 /// Time for a program to accept the connection. The kernel accepts it at once, unless the
-/// program's queue is full.
-const CONNECT_WITHIN: Duration = Duration::from_secs(1);
+/// program's queue is full. It then tries again after one and after three seconds.
+const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 /// Maximum number of connections in progress, and of relays.
 const MOST: usize = 128;
 /// Bytes that a relay holds in each direction.

@@ -1,7 +1,8 @@
 //! The cache of setup results: what an agent type asks for, and the key of a result.
 //!
 //! A result is reused only if everything it depends on is equal. The key has two parts. The *shape*
-//! is known before anything is made: project, provider, commands, variables, limits, repository.
+//! is known before anything is made: project, agent type, provider, commands, variables, limits,
+//! repository, network policy.
 //! The *base* is known once the workspace has its files: image, commit or named files, bundle,
 //! mounts.
 
@@ -10,6 +11,7 @@ use serde_json::{Value, json};
 
 use crate::canonical;
 use crate::config::ProviderName;
+use crate::network::NetworkSpec;
 use crate::parse::{FieldPath, Fields, Read, words};
 use crate::plan::Action;
 use crate::record::{Bounded, Kind, Rules, record};
@@ -18,7 +20,7 @@ use crate::session::Session;
 use crate::spec::SessionSpec;
 
 /// Version of the key. Raise it when results are made or used differently.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const MOST_FILES: usize = 16;
 
 /// Variables that differ between tasks. Setup commands whose result is kept do not see them.
@@ -174,7 +176,9 @@ pub fn shape(spec: &SessionSpec, provider: ProviderName) -> Option<String> {
     Some(canonical::hash(&json!({
         "version": VERSION,
         "project": spec.project,
+        "agent_type": spec.agent_type,
         "provider": provider,
+        "network": workspace.network.as_ref().map(shape_of_network),
         "policy": workspace.policy.policy.kind(),
         "base_image": workspace.base_image,
         "limits": workspace.limits,
@@ -182,6 +186,13 @@ pub fn shape(spec: &SessionSpec, provider: ProviderName) -> Option<String> {
         "files": restored,
         "actions": actions,
     })))
+}
+
+/// The part of a network policy that decides what setup commands can fetch, and with which secrets.
+fn shape_of_network(network: &NetworkSpec) -> Value {
+    let layers = network.layers.iter();
+    let layers = layers.map(|layer| json!({"layer": layer.layer, "setup": layer.setup, "deny": layer.deny}));
+    json!({"layers": layers.collect::<Vec<_>>(), "services": network.services})
 }
 
 /// The part of an action that decides its result, without what the base of the key has.

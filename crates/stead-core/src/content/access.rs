@@ -109,6 +109,12 @@ impl Rules for McpServer {
     }
 
     fn restrict(schema: &mut Value) {
+        let text = schema::free_text(0, Some(8192));
+        schema["properties"]["env"] = json!({
+            "type": "object", "description": "Environment variables for the program.", "default": {},
+            "propertyNames": {"pattern": "^[A-Za-z_][A-Za-z0-9_]{0,127}$"}, "maxProperties": 128,
+            "additionalProperties": text,
+        });
         schema["if"] = json!({"properties": {"url": schema::absent()}});
         schema["then"] = json!({"required": ["command"], "properties": {"command": {"type": "array", "minItems": 1}}});
         schema["else"] = json!({"properties": {"command": {"maxItems": 0}}});

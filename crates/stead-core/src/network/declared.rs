@@ -284,7 +284,7 @@ impl Kind for Services {
     fn schema() -> Value {
         serde_json::json!({
             "type": "object",
-            "propertyNames": {"pattern": "^[a-z0-9][a-z0-9_-]{0,62}$"},
+            "propertyNames": {"pattern": "^([a-z][a-z0-9_-]*|[0-9]+[a-wyz_-][a-z0-9_-]*)$", "maxLength": 63},
             "additionalProperties": ServiceDeclaration::schema(),
         })
     }

@@ -11,7 +11,7 @@ use super::grant::Grant;
 use super::host_name::HostName;
 use super::path_rule::RequestPath;
 use super::refusal::{Refusal, RefusalCode};
-use super::rule::{HTTP_PORT, Rule, TLS_PORT};
+use super::rule::{HTTP_PORT, Rule, TLS_PORT, Target};
 use super::service::{ServiceHost, ServiceName};
 use super::spec::{LayerRules, NetworkSpec};
 use super::{Layer, Phase};
@@ -167,10 +167,14 @@ pub fn judge(spec: &NetworkSpec, phase: Phase, grants: &[Grant], contact: &Conta
     let mut protocols = Protocols::ALL;
     let (mut rules, mut secrets, mut speaking) = (Vec::new(), Vec::new(), 0);
     let (mut inspected, mut private) = (false, true);
+    // An address could be that of a denied name, so a rule has to name the address itself.
+    let denies_names = spec.layers.iter().flat_map(|layer| &layer.deny).any(|rule| rule.host.is_name());
+    let must_name = denies_names && matches!(contact.destination, Destination::Address(_));
     for layer in spec.layers.iter().filter(|layer| layer.rules(phase).is_some()) {
         speaking += 1;
         let (mut first, mut allowed, mut layer_private) = (None, Protocols::NONE, false);
-        for (rule, protocol) in matching(layer, phase, grants, contact) {
+        let suitable = |(rule, _): &(&Rule, RuleProtocol)| !must_name || rule.host != Target::Any;
+        for (rule, protocol) in matching(layer, phase, grants, contact).filter(suitable) {
             first.get_or_insert(rule);
             allowed = allowed.or(Protocols::of(protocol));
             inspected |= rule.is_inspected();
@@ -290,6 +294,8 @@ pub fn explain(spec: &NetworkSpec, phase: Phase, grants: &[Grant], contact: &Con
 /// Returns a rule that would allow a contact, for the person who decides about it.
 fn draft(contact: &Contact) -> Option<NetworkRule> {
     let host = match &contact.destination {
+        // A made-up address that stands for no name any more.
+        Destination::Address(IpAddr::V4(address)) if matches!(address.octets(), [198, 18 | 19, ..]) => return None,
         Destination::Service(name) => return Some(NetworkRule::Name(format!("service:{name}"))),
         Destination::Name(name) if matches!(contact.port, TLS_PORT | HTTP_PORT) => {
             return Some(NetworkRule::Name(name.to_string()));

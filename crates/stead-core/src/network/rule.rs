@@ -31,6 +31,13 @@ pub enum Target {
     Service(ServiceName),
 }
 
+impl Target {
+    /// Returns true for a host name and for names below one.
+    pub(super) fn is_name(&self) -> bool {
+        matches!(self, Self::Name(_) | Self::Below(_))
+    }
+}
+
 /// A port and the protocol that a connection to it must speak.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct PortRule {

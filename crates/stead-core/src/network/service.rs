@@ -111,7 +111,8 @@ impl Rules for ServiceDeclaration {
     }
 
     fn restrict(schema: &mut Value) {
-        schema["properties"]["to"] = schema::text("Address of the server.", "^https?://[^/?#@]+/?$", 512);
+        let pattern = schema::host_and_port("https?://", "/?");
+        schema["properties"]["to"] = schema::text("Address of the server.", &pattern, 260);
     }
 }
 

@@ -6,7 +6,11 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE};
 /// Forms that are shorter occur in ordinary text.
 const SHORTEST: usize = 6;
 
-/// Returns the text itself and its Base64, Base64url, hexadecimal and percent-encoded forms.
+/// The characters besides letters and digits that libraries leave as they are in a URL.
+const LEFT_IN_URLS: &[&str] = &["-._~", "-._~/", "-_.!~*'()", "-_.!~*'();,/?:@&=+$#"];
+
+/// Returns the text itself and its Base64, Base64url, hexadecimal, percent-encoded, JSON and HTML
+/// forms.
 pub(super) fn forms(text: &str) -> Vec<Vec<u8>> {
     let mut forms = vec![text.as_bytes().to_vec()];
     for engine in [STANDARD, URL_SAFE] {
@@ -16,7 +20,12 @@ pub(super) fn forms(text: &str) -> Vec<Vec<u8>> {
         let digits = |byte: u8| if upper { format!("{byte:02X}") } else { format!("{byte:02x}") };
         text.bytes().map(digits).collect::<String>().into_bytes()
     };
-    forms.extend([hex(false), hex(true), percent(text, false), percent(text, true)]);
+    forms.extend([hex(false), hex(true)]);
+    for left in LEFT_IN_URLS {
+        forms.extend([percent(text, left, false), percent(text, left, true)]);
+    }
+    forms.extend([text.replace('/', "\\/").into_bytes(), json(text, ""), json(text, "/")]);
+    forms.extend(HTML.iter().map(|entity| html(text, *entity)));
     forms.retain(|form| form.len() >= SHORTEST);
     forms.sort();
     forms.dedup();
@@ -33,17 +42,67 @@ fn inner(text: &str, offset: usize, encode: impl Fn(&[u8]) -> String) -> Vec<u8>
     encoded.as_bytes().get(first..end).unwrap_or_default().to_vec()
 }
 
-/// Encodes every character that is not a letter or a digit.
-fn percent(text: &str, upper: bool) -> Vec<u8> {
+/// Encodes every character that is not a letter, a digit or one of `left`.
+fn percent(text: &str, left: &str, upper: bool) -> Vec<u8> {
     let mut encoded = String::new();
     for byte in text.bytes() {
         match byte {
-            byte if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) => encoded.push(byte.into()),
+            byte if byte.is_ascii_alphanumeric() || left.as_bytes().contains(&byte) => encoded.push(byte.into()),
             byte if upper => encoded.push_str(&format!("%{byte:02X}")),
             byte => encoded.push_str(&format!("%{byte:02x}")),
         }
     }
     encoded.into_bytes()
+}
+
+/// Returns the text of a JSON string whose writer escapes what could end a script, and `also`.
+fn json(text: &str, also: &str) -> Vec<u8> {
+    let escaped = |character: char| match character {
+        '"' | '\\' => format!("\\{character}"),
+        '<' | '>' | '&' | '\'' | '+' | '=' => format!("\\u{:04x}", u32::from(character)),
+        other if also.contains(other) => format!("\\{other}"),
+        other => other.to_string(),
+    };
+    text.chars().map(escaped).collect::<String>().into_bytes()
+}
+
+type Entity = fn(char) -> Option<String>;
+
+/// The ways in which libraries escape text for HTML.
+const HTML: &[Entity] = &[
+    |character| named(character, "&#39;", "&quot;"),
+    |character| named(character, "&#x27;", "&quot;"),
+    |character| named(character, "&#39;", "&#34;"),
+    |character| (!character.is_ascii_alphanumeric()).then(|| format!("&#{};", u32::from(character))),
+    |character| (!character.is_ascii_alphanumeric()).then(|| format!("&#x{:x};", u32::from(character))),
+    |character| (!character.is_ascii_alphanumeric()).then(|| format!("&#x{:X};", u32::from(character))),
+    |character| partly(character, |number| format!("&#{number};")),
+    |character| partly(character, |number| format!("&#x{number:x};")),
+    |character| partly(character, |number| format!("&#x{number:X};")),
+];
+
+fn named(character: char, single: &str, double: &str) -> Option<String> {
+    let entity = match character {
+        '&' => "&amp;",
+        '<' => "&lt;",
+        '>' => "&gt;",
+        '\'' => single,
+        '"' => double,
+        _ => return None,
+    };
+    Some(entity.to_owned())
+}
+
+/// Names the usual characters, and numbers those that some libraries escape too.
+fn partly(character: char, number: impl Fn(u32) -> String) -> Option<String> {
+    named(character, "&#39;", "&quot;").or_else(|| "+=/`".contains(character).then(|| number(character.into())))
+}
+
+fn html(text: &str, entity: Entity) -> Vec<u8> {
+    text.chars()
+        .map(|character| entity(character).unwrap_or_else(|| character.to_string()))
+        .collect::<String>()
+        .into_bytes()
 }
 
 #[cfg(test)]
@@ -61,6 +120,23 @@ mod tests {
                     assert!(found, "{whole}: {encoded}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn what_libraries_write_is_found() {
+        let text = "sk/7+x=&secret";
+        for written in [
+            "sk\\/7+x=&secret",
+            "sk/7\\u002bx\\u003d\\u0026secret",
+            "sk/7+x=&amp;secret",
+            "sk/7&#43;x&#61;&amp;secret",
+            "sk/7&#x2B;x&#x3D;&amp;secret",
+            "sk&#47;7&#43;x&#61;&#38;secret",
+            "sk/7%2Bx%3D%26secret",
+            "sk%2f7%2bx%3d%26secret",
+        ] {
+            assert!(forms(text).iter().any(|form| form == written.as_bytes()), "{written}");
         }
     }
 }

@@ -7,11 +7,24 @@ use http::header::{
 use http::{HeaderMap, Method, Uri};
 use stead_core::network::{HostName, RefusalCode};
 
-/// Headers that belong to one connection, and those that ask a server to read another method.
+/// Headers that belong to one connection, and those by which a proxy tells a server to read another
+/// method, path, client or user.
 const NOT_PASSED_ON: &[HeaderName] =
     &[CONNECTION, EXPECT, HOST, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE];
-const NOT_PASSED_ON_BY_NAME: &[&str] =
-    &["keep-alive", "proxy-connection", "x-http-method", "x-http-method-override", "x-method-override"];
+const NOT_PASSED_ON_BY_NAME: &[&str] = &[
+    "forwarded",
+    "keep-alive",
+    "proxy-connection",
+    "remote-user",
+    "x-http-method",
+    "x-http-method-override",
+    "x-method-override",
+    "x-original-url",
+    "x-real-ip",
+    "x-remote-user",
+    "x-rewrite-url",
+];
+const NOT_PASSED_ON_BY_PREFIX: &[&str] = &["x-forwarded-", "x-original-", "x-rewrite-"];
 
 /// The host and port that requests of a connection must name.
 #[derive(Debug, Clone)]
@@ -55,9 +68,10 @@ pub(super) fn check(
     target.starts_with('/').then(|| target.to_owned()).ok_or(RefusalCode::PathUnclear)
 }
 
-/// Returns true if the request asks to switch to another protocol.
+/// Returns true if the request asks to switch to WebSocket. Other protocols carry requests that
+/// nobody would judge.
 pub(super) fn wants_upgrade(headers: &HeaderMap) -> bool {
-    headers.contains_key(UPGRADE)
+    headers.get(UPGRADE).is_some_and(|protocol| protocol.as_bytes().eq_ignore_ascii_case(b"websocket"))
 }
 
 /// Removes headers of one connection: the listed ones and those that `Connection` names.
@@ -74,6 +88,11 @@ pub(super) fn without_connection_headers(headers: &mut HeaderMap) {
     }
     for name in NOT_PASSED_ON_BY_NAME {
         headers.remove(*name);
+    }
+    let prefixed = |name: &&HeaderName| NOT_PASSED_ON_BY_PREFIX.iter().any(|prefix| name.as_str().starts_with(prefix));
+    let named: Vec<HeaderName> = headers.keys().filter(prefixed).cloned().collect();
+    for name in named {
+        headers.remove(name);
     }
 }
 
@@ -130,6 +149,9 @@ mod tests {
             ("upgrade", "h2c"),
             ("te", "trailers"),
             ("x-http-method-override", "DELETE"),
+            ("x-original-url", "/admin"),
+            ("x-forwarded-for", "127.0.0.1"),
+            ("forwarded", "for=127.0.0.1"),
             ("accept", "*/*"),
         ] {
             headers.append(name.parse::<HeaderName>().unwrap(), value.parse().unwrap());

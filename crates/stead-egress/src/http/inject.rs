@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use http::header::{ACCEPT_ENCODING, AUTHORIZATION};
+use http::header::{ACCEPT_ENCODING, AUTHORIZATION, IF_RANGE, RANGE, SEC_WEBSOCKET_EXTENSIONS};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use stead_core::network::RefusalCode;
 
@@ -24,8 +24,8 @@ pub(super) fn inject(headers: &mut HeaderMap, target: &str, secrets: &[UsableSec
     let mut added: Vec<(HeaderName, HeaderValue)> = Vec::new();
     for secret in secrets {
         let name: HeaderName = secret.binding.header_name().parse().map_err(|_| RefusalCode::SecretUnavailable)?;
-        let sent = headers.get(&name).and_then(|value| swapped(&name, value, secret));
-        let value = match sent {
+        let sent = headers.get(&name).map(|value| swapped(&name, value, secret));
+        let value = match sent.transpose()?.flatten() {
             Some(value) => value,
             None => {
                 let (before, after) = secret.binding.around();
@@ -46,8 +46,11 @@ pub(super) fn inject(headers: &mut HeaderMap, target: &str, secrets: &[UsableSec
         return Err(RefusalCode::SecretMisplaced);
     }
     if !added.is_empty() {
-        // A compressed answer could not be searched for the value.
+        // A compressed answer, and a part of an answer, could not be searched for the value.
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        for name in [RANGE, IF_RANGE, SEC_WEBSOCKET_EXTENSIONS] {
+            headers.remove(name);
+        }
     }
     for (name, value) in added {
         headers.append(name, value);
@@ -56,17 +59,42 @@ pub(super) fn inject(headers: &mut HeaderMap, target: &str, secrets: &[UsableSec
 }
 
 /// Returns what the client sent with the value in the place of the placeholder. `None` if the
-/// placeholder of this secret is not there.
-fn swapped(name: &HeaderName, sent: &HeaderValue, secret: &UsableSecret) -> Option<String> {
-    let (sent, placeholder) = (sent.to_str().ok()?, secret.placeholder.as_str());
+/// placeholder of this secret is not there. Only usual forms are accepted, so that the client
+/// cannot choose what stands before the value in an echo.
+fn swapped(name: &HeaderName, sent: &HeaderValue, secret: &UsableSecret) -> Result<Option<String>, RefusalCode> {
+    let placeholder = secret.placeholder.as_str();
+    let Ok(sent) = sent.to_str() else { return Ok(None) };
     if sent.contains(placeholder) {
-        return Some(sent.replace(placeholder, secret.value.expose()));
+        let (before, after) = secret.binding.around();
+        let usual =
+            sent.strip_suffix(placeholder).is_some_and(is_scheme) || sent == format!("{before}{placeholder}{after}");
+        return if usual {
+            Ok(Some(sent.replace(placeholder, secret.value.expose())))
+        } else {
+            Err(RefusalCode::SecretMisplaced)
+        };
     }
-    let basic =
-        sent.strip_prefix("Basic ").or_else(|| sent.strip_prefix("basic ")).filter(|_| *name == AUTHORIZATION)?;
-    let decoded = String::from_utf8(STANDARD.decode(basic.trim()).ok()?).ok()?;
-    let swapped = decoded.contains(placeholder).then(|| decoded.replace(placeholder, secret.value.expose()))?;
-    Some(format!("Basic {}", STANDARD.encode(swapped)))
+    let basic = sent.strip_prefix("Basic ").or_else(|| sent.strip_prefix("basic ")).filter(|_| *name == AUTHORIZATION);
+    let decoded = basic.and_then(|basic| String::from_utf8(STANDARD.decode(basic.trim()).ok()?).ok());
+    let Some(decoded) = decoded.filter(|decoded| decoded.contains(placeholder)) else { return Ok(None) };
+    let parts = decoded.split_once(':').ok_or(RefusalCode::SecretMisplaced)?;
+    match parts {
+        (user, password) if password == placeholder && user.len() <= MOST_USER && !user.contains(placeholder) => {}
+        (user, password) if user == placeholder && password.len() <= MOST_USER && !password.contains(placeholder) => {}
+        _ => return Err(RefusalCode::SecretMisplaced),
+    }
+    Ok(Some(format!("Basic {}", STANDARD.encode(decoded.replace(placeholder, secret.value.expose())))))
+}
+
+/// Maximum length of a user name, or of a password, beside a secret.
+const MOST_USER: usize = 64;
+
+/// Returns true for what may stand before a secret: nothing, or a short word and a space.
+fn is_scheme(text: &str) -> bool {
+    let word = |word: &str| {
+        (1..=16).contains(&word.len()) && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+    };
+    text.is_empty() || text.strip_suffix(' ').is_some_and(word)
 }
 
 #[cfg(test)]
@@ -122,6 +150,8 @@ mod tests {
             (vec![], format!("/?key={placeholder}")),
             (vec![], format!("/{placeholder}")),
             (vec![("cookie", format!("a={}", STANDARD.encode(placeholder)))], "/".to_owned()),
+            (vec![("authorization", format!("{placeholder}{placeholder}"))], "/".to_owned()),
+            (vec![("authorization", format!("Bearer aaaaaaaaaa{placeholder}"))], "/".to_owned()),
         ] {
             let pairs: Vec<(&str, &str)> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
             assert_eq!(of(&pairs, &target), Err(RefusalCode::SecretMisplaced), "{headers:?} {target}");
@@ -129,6 +159,18 @@ mod tests {
         // Without a secret the placeholder is misplaced everywhere.
         let mut headers = sent(&[("authorization", placeholder)]);
         assert_eq!(inject(&mut headers, "/", &[]), Err(RefusalCode::SecretMisplaced));
+    }
+
+    #[test]
+    fn an_answer_is_whole_and_readable() {
+        let secret = secret(json!({"hosts": ["api.example"]}));
+        let asked = [("range", "bytes=1-2"), ("if-range", "x"), ("sec-websocket-extensions", "permessage-deflate")];
+        let mut headers = sent(&asked);
+        inject(&mut headers, "/", std::slice::from_ref(&secret)).unwrap();
+        assert!(asked.iter().all(|(name, _)| !headers.contains_key(*name)), "{headers:?}");
+        let mut without = sent(&asked);
+        inject(&mut without, "/", &[]).unwrap();
+        assert_eq!(without.len(), 3);
     }
 
     #[test]

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, HOST, HeaderName, UPGRADE};
-use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full};
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use hyper::client::conn::http1 as client;
 use hyper::server::conn::http1 as server;
 use hyper::service::service_fn;
@@ -147,7 +147,17 @@ struct Admitted {
     has_secrets: bool,
     /// The client's side of a switch to another protocol.
     upgrade: Option<OnUpgrade>,
+    then: Then,
     misplaced: Arc<AtomicBool>,
+}
+
+/// The use of the target's connection after a request.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Then {
+    Keep,
+    /// The request has a body. A target that answers without reading it would take the rest of the
+    /// body for the next request, which nobody has judged.
+    Close,
 }
 
 impl Relay {
@@ -178,6 +188,10 @@ impl Relay {
         let switches = allowance.upgrade && head::wants_upgrade(request.headers());
         let upgrade = switches.then(|| hyper::upgrade::on(&mut request));
         let (parts, body) = request.into_parts();
+        let then = if body.is_end_stream() { Then::Keep } else { Then::Close };
+        if then == Then::Close && matches!(parts.method, Method::GET | Method::HEAD) {
+            return Err(RefusalCode::NotHttp);
+        }
         let mut headers = parts.headers;
         let protocol = headers.get(UPGRADE).cloned();
         head::without_connection_headers(&mut headers);
@@ -190,6 +204,8 @@ impl Relay {
         if let (true, Some(protocol)) = (switches, protocol) {
             headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
             headers.insert(UPGRADE, protocol);
+        } else if then == Then::Close {
+            headers.insert(CONNECTION, HeaderValue::from_static("close"));
         }
         let misplaced = Arc::new(AtomicBool::new(false));
         let filter = WatchedFinder { finder: Finder::new(), found: Arc::clone(&misplaced) };
@@ -197,11 +213,11 @@ impl Relay {
         let mut request = built.map_err(|_| RefusalCode::PathUnclear)?;
         *request.headers_mut() = headers;
         let scrubber = Scrubber::new(secrets.iter().map(|secret| secret.value.expose()));
-        Ok(Admitted { request, scrubber, has_secrets: !secrets.is_empty(), upgrade, misplaced })
+        Ok(Admitted { request, scrubber, has_secrets: !secrets.is_empty(), upgrade, then, misplaced })
     }
 
     async fn forward(&self, admitted: Admitted) -> Result<Response<AnswerBody>, RefusalCode> {
-        let Admitted { request, scrubber, has_secrets, upgrade, misplaced } = admitted;
+        let Admitted { request, scrubber, has_secrets, upgrade, then, misplaced } = admitted;
         let mut sender = self.sender().await?;
         let sent = tokio::time::timeout(self.limits.answer_head, sender.send_request(request)).await;
         let mut answer = match sent {
@@ -216,11 +232,13 @@ impl Relay {
             self.spawn(switched(client_side, server_side, scrubber.clone(), Arc::clone(&self.judge)));
             return Ok(switching(&answer, &scrubber));
         }
-        *self.kept.lock().await = Some(sender);
+        if then == Then::Keep {
+            *self.kept.lock().await = Some(sender);
+        }
         let (parts, body) = answer.into_parts();
         let mut headers = parts.headers;
         head::without_connection_headers(&mut headers);
-        let encoded = headers.get(CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity");
+        let encoded = headers.get_all(CONTENT_ENCODING).iter().any(|encoding| encoding != "identity");
         if has_secrets && encoded {
             // The value could not be found in it.
             return Err(RefusalCode::NotHttp);
@@ -350,7 +368,9 @@ fn sentence(code: RefusalCode) -> &'static str {
         RefusalCode::Unreachable => "the host cannot be reached",
         RefusalCode::TooSlow => "the host did not answer in time",
         RefusalCode::TooManyRequests => "the session sends more requests in a minute than its limit",
-        RefusalCode::NotHttp => "the message is not valid HTTP, or has an encoding that was not asked for",
+        RefusalCode::NotHttp => {
+            "the message is not valid HTTP, has a body that its method has no use for, or an encoding that was not asked for"
+        }
         _ => "the network policy refuses this request",
     }
 }

@@ -254,6 +254,57 @@ async fn echoed_secret_is_scrubbed_also_if_the_client_asks_for_gzip() {
     assert!(!text.contains(CANARY), "{text}");
 }
 
+/// A server that answers every request without reading its body, on connections that it keeps.
+async fn hasty() -> (Arc<Mutex<Vec<String>>>, u16) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let record = seen.clone();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let record = record.clone();
+            tokio::spawn(async move {
+                let mut held = Vec::new();
+                while stream.read_buf(&mut held).await.is_ok_and(|count| count > 0) {
+                    while let Some(end) = held.windows(4).position(|window| window == b"\r\n\r\n") {
+                        let head = String::from_utf8_lossy(&held[..end]).into_owned();
+                        held.drain(..end + 4);
+                        let close = head.to_lowercase().contains("connection: close");
+                        record.lock().unwrap().push(head);
+                        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").await;
+                        if close {
+                            return;
+                        }
+                    }
+                }
+            });
+        }
+    });
+    (seen, port)
+}
+
+#[tokio::test]
+async fn a_body_that_the_target_does_not_read_is_no_request() {
+    let judge = Judge::new(Some(serde_json::json!({"hosts": ["127.0.0.1"], "over_http": true})));
+    let (seen, port) = hasty().await;
+    let target = Target { host: "127.0.0.1".to_owned(), port, tls: None };
+    let own = service(&judge, target, port, RelayLimits::default()).await;
+    let hidden = "DELETE /admin/users/1 HTTP/1.1\r\nX-Swallow: ";
+    for method in ["GET", "POST"] {
+        let mut stream = TcpStream::connect(("127.0.0.1", own)).await.unwrap();
+        let length = hidden.len();
+        let first = format!("{method} /early HTTP/1.1\r\nHost: {HOST}\r\nContent-Length: {length}\r\n\r\n{hidden}");
+        let second = format!("GET /next HTTP/1.1\r\nHost: {HOST}\r\nConnection: close\r\n\r\n");
+        stream.write_all(format!("{first}{second}").as_bytes()).await.unwrap();
+        let mut answers = Vec::new();
+        let _ = stream.read_to_end(&mut answers).await;
+    }
+    let seen = seen.lock().unwrap().clone();
+    assert!(seen.iter().all(|head| !head.starts_with("DELETE")), "{seen:?}");
+    assert!(seen.iter().any(|head| head.starts_with("POST /early")), "{seen:?}");
+    assert_eq!(judge.refused(), [RefusalCode::NotHttp], "a GET has no body");
+}
+
 #[tokio::test]
 async fn upstream_certificate_wrong_name_expired_self_signed() {
     for (name, year) in [("other.example", 2100), ("api.example", 2020)] {

@@ -23,6 +23,16 @@ impl HostDirectory {
         self.files
     }
 
+    /// Refuses a directory with a socket. A program in the box could connect to it, also in a
+    /// directory that it cannot write to, and so talk to a program of the host.
+    pub fn check_shown(&self) -> Result<(), MountError> {
+        let walk = |source| MountError::Walk { host_path: self.host_path.clone(), source };
+        match self.files.find_socket().map_err(walk)? {
+            None => Ok(()),
+            Some(file) => Err(MountError::Socket { host_path: self.host_path.clone(), file: file.to_string() }),
+        }
+    }
+
     /// Returns the owner of the directory, if a box may write there as that owner.
     ///
     /// Files that a box leaves in a root-owned directory belong to root. So the operator must allow
@@ -37,6 +47,7 @@ impl HostDirectory {
             return Err(MountError::RootOwned { host_path: self.host_path.clone() });
         }
         let walk = |source| MountError::Walk { host_path: self.host_path.clone(), source };
+        self.check_shown()?;
         match self.files.find_set_id(owner).map_err(walk)? {
             None => Ok(owner),
             Some(file) => Err(MountError::SetId { host_path: self.host_path.clone(), file: file.to_string() }),

@@ -30,6 +30,10 @@ pub enum MountError {
     )]
     RootOwned { host_path: String },
     #[error(
+        "Host path '{host_path}' holds the socket '{file}', through which a box could talk to a program of the host; mount a directory without sockets, or use the mode 'overlay'."
+    )]
+    Socket { host_path: String, file: String },
+    #[error(
         "Host path '{host_path}' holds a set-user-id or set-group-id file that a box could change: remove the bit from {file}, \
          or use mode overlay or ro."
     )]
@@ -89,6 +93,7 @@ impl MountError {
             Self::Symlink { .. } => "mount_symlink",
             Self::RootOwned { .. } => "mount_root_owned",
             Self::SetId { .. } => "mount_set_id",
+            Self::Socket { .. } => "mount_socket",
             Self::OverBudget { .. } | Self::TooMany { .. } => "mount_too_large",
             Self::EmptyHostPath
             | Self::Special { .. }

@@ -545,7 +545,10 @@ impl HostMounts for OverlayBox {
                 let stop = self.workspaces.copies.of(self.id()).stop();
                 return self.fill(own_layers::copy_of(directory.into_files().with_stop(stop)));
             }
-            MountMode::ReadOnly => (Access::Read, None),
+            MountMode::ReadOnly => {
+                directory.check_shown().map_err(refused)?;
+                (Access::Read, None)
+            }
             MountMode::ReadWrite => {
                 (Access::Write, Some(directory.check_writable(&order.allowed_root_owned_mounts).map_err(refused)?))
             }

@@ -11,6 +11,7 @@ from ..api_types import AgentType, Blob, ContentHistory, ContentVersion, Image, 
 from ..errors import Conflict, NotFound
 from .http import AsyncHttp, segment
 from .loop import blocking, file_content, scope
+from .secrets import AsyncSecrets, AsyncSetupResults
 
 LocalPath = Union[str, "os.PathLike[str]"]
 
@@ -144,6 +145,8 @@ class AsyncClient:
         self.http = AsyncHttp(url, token, retries)
         self.content = AsyncContent(self.http)
         self.agent_types = AsyncAgentTypes(self.http)
+        self.secrets = AsyncSecrets(self.http)
+        self.setup_results = AsyncSetupResults(self.http)
 
     async def __aenter__(self) -> "AsyncClient":
         return self

@@ -143,6 +143,46 @@ class AsyncHttp:
         finally:
             await response.aclose()
 
+    async def pass_on(
+        self, method: str, path: str, *, content: Any, headers: Mapping[str, str], timeout: float
+    ) -> httpx.Response:
+        """Sends a request once to a program in a box and returns its answer, whatever the status is.
+        A refusal of the server is raised."""
+        pool, url = await self._connection()
+        sent = {name: value for name, value in headers.items() if name.lower() != "authorization"}
+        try:
+            response = await pool.request(
+                method,
+                f"{url}/api/v1{path}",
+                content=content,
+                headers={**sent, **self._authorization()},
+                timeout=httpx.Timeout(timeout, connect=_CONNECT, pool=None),
+            )
+        except httpx.TransportError as error:
+            raise self._lost(error) from error
+        # The server sets this header on every answer of a program, and on none of its own.
+        if response.status_code >= 400 and "cross-origin-resource-policy" not in response.headers:
+            raise _refusal(response)
+        return response
+
+    async def upgrade(self, path: str, protocol: str) -> "tuple[httpx.Response, Any]":
+        """Upgrades a connection. Returns the response, which the caller closes, and the stream."""
+        pool, url = await self._connection()
+        request = pool.build_request(
+            "GET",
+            f"{url}/api/v1{path}",
+            headers={"Connection": "upgrade", "Upgrade": protocol, **self._authorization()},
+            timeout=httpx.Timeout(_ANSWER, connect=_CONNECT, pool=None),
+        )
+        try:
+            response = await pool.send(request, stream=True)
+            if response.status_code == 101:
+                return response, response.extensions["network_stream"]
+            await response.aread()
+        except httpx.TransportError as error:
+            raise self._lost(error) from error
+        raise _refusal(response)
+
     async def events(self, path: str, after: int) -> AsyncIterator[ServerEvent]:
         """Yields the events of a stream. After a lost connection it continues behind the last one.
         It ends when the server ends the stream in order and nothing new was sent."""

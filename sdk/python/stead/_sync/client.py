@@ -11,6 +11,7 @@ from ..api_types import AgentType, Blob, ContentHistory, ContentVersion, Image, 
 from ..errors import Conflict, NotFound
 from .http import Http, segment
 from .loop import blocking, file_content, scope
+from .secrets import Secrets, SetupResults
 
 LocalPath = Union[str, "os.PathLike[str]"]
 
@@ -144,6 +145,8 @@ class Client:
         self.http = Http(url, token, retries)
         self.content = Content(self.http)
         self.agent_types = AgentTypes(self.http)
+        self.secrets = Secrets(self.http)
+        self.setup_results = SetupResults(self.http)
 
     def __enter__(self) -> "Client":
         return self

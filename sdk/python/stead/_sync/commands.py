@@ -20,10 +20,12 @@ _WAIT = 60
 _DEFAULT_TIMEOUT = 120
 
 Argv = Union[str, Sequence[str]]
+# A text, or `{"secret": NAME}` for the placeholder of a secret.
+EnvValue = Union[str, Mapping[str, str]]
 
 
 def _order(
-    command: Argv, cwd: Optional[str], env: Optional[Mapping[str, str]], timeout: Optional[float]
+    command: Argv, cwd: Optional[str], env: Optional[Mapping[str, EnvValue]], timeout: Optional[float]
 ) -> Dict[str, Any]:
     """Returns the body of a request. A text runs in bash, a list runs without a shell."""
     order: Dict[str, Any] = {"command": command} if isinstance(command, str) else {"argv": list(command)}
@@ -188,7 +190,7 @@ class Commands:
         command: Argv,
         *,
         cwd: Optional[str] = None,
-        env: Optional[Mapping[str, str]] = None,
+        env: Optional[Mapping[str, EnvValue]] = None,
         stdin: Union[str, bytes, None] = None,
         timeout: Optional[float] = None,
         on_stdout: Optional[LineCallback] = None,
@@ -235,7 +237,7 @@ class Commands:
         command: Argv,
         *,
         cwd: Optional[str] = None,
-        env: Optional[Mapping[str, str]] = None,
+        env: Optional[Mapping[str, EnvValue]] = None,
         timeout: Optional[float] = None,
     ) -> Command:
         """Starts a command in the background, with an open standard input and without a time limit.
@@ -254,7 +256,7 @@ class Commands:
         rows: int = 24,
         columns: int = 80,
         cwd: Optional[str] = None,
-        env: Optional[Mapping[str, str]] = None,
+        env: Optional[Mapping[str, EnvValue]] = None,
         timeout: Optional[float] = None,
     ) -> Command:
         """Starts a command with a terminal.

@@ -5,12 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import subprocess
 import tempfile
 from pathlib import Path
 from typing import Any, Iterator, Dict, List, Mapping, Optional, Sequence, Union
 
-from .. import _archive, _embedded, _tools
+from .. import _archive, _program, _tools
 from ..api_types import (
     Blame,
     Diff,
@@ -25,12 +24,14 @@ from ..api_types import (
     Snapshot,
     ToolAnswer,
 )
-from ..errors import ConnectionFailed, NotFound, ProvisioningFailed, SteadError, VerificationFailed
+from ..errors import NotFound, ProvisioningFailed, SteadError, VerificationFailed
 from .client import Client, shared
-from .commands import Commands
+from .commands import Commands, EnvValue
 from .files import Files
 from .http import segment
 from .loop import blocking
+from .network import Network
+from .ports import Ports
 from .runs import Runs
 
 LocalPath = Union[str, "os.PathLike[str]"]
@@ -56,6 +57,8 @@ class Sandbox:
         self.commands = Commands(client.http, self.id)
         self.files = Files(client.http, self.id)
         self.runs = Runs(client.http, self.id)
+        self.ports = Ports(client.http, self.id)
+        self.network = Network(client.http, self.id)
         self._http = client.http
         self._path = f"/sessions/{segment(self.id)}"
 
@@ -77,7 +80,7 @@ class Sandbox:
         exclude: Sequence[str] = (),
         bundle: Optional[LocalPath] = None,
         image: Optional[str] = None,
-        env: Optional[Mapping[str, str]] = None,
+        env: Optional[Mapping[str, EnvValue]] = None,
         network: Optional[Mapping[str, Any]] = None,
         content: Optional[Mapping[str, Any]] = None,
         prompt: Optional[str] = None,
@@ -91,7 +94,7 @@ class Sandbox:
         Its files are a checkout (`repo`, at `branch`), a copy of a directory (`dir` without
         `exclude`), an archive (`bundle`), or empty. A checkout for a pull request also has the
         branch that it merges into (`base_branch`). `image` is an imported image for the box.
-        `network` has the rules of what it may reach; without it there is no network. The server
+        A value of `env` is a text, or `{"secret": NAME}` for the placeholder of a secret. `network` has the rules of what it may reach; without it there is no network. The server
         closes the sandbox `timeout` seconds from now. Without `agent_type` it is of the type `base`,
         which has every tool and keeps checkpoints.
 
@@ -393,11 +396,9 @@ class Sandbox:
         >>> (tmp / "project/result.txt").read_text()
         'done'
         """
-        endpoint = self._http.endpoint()
         flags = (["--check"] if check else []) + (["--all"] if all else [])
-        command = [_embedded.program(), "--json", "apply", self.id, "--to", str(directory), *flags]
-        environment = {**os.environ, "STEAD_URL": endpoint.url, "STEAD_TOKEN": endpoint.token or ""}
-        answer = blocking(_run_program, command, environment)
+        command = ["apply", self.id, "--to", str(directory), *flags]
+        answer = blocking(_program.run, self._http.endpoint(), command, "not_applied")
         changed: List[str] = answer["changed"]
         return changed
 
@@ -414,6 +415,17 @@ class Sandbox:
             with self._http.stream(path, params={"format": format}) as response:
                 for chunk in response.iter_bytes():
                     file.write(chunk)
+
+    # Ports
+
+    def host(self, port: int, path: str = "/") -> str:
+        """Returns a link that opens a port of the box in a browser. It works once, within a minute.
+        `ports` has the other ways to a server in the box.
+
+        >>> (box.host(8000)).startswith("http://8000-ses-")
+        True
+        """
+        return self.ports.open(port, path)
 
     # The journal
 
@@ -622,23 +634,3 @@ def _uploaded(client: Client, directory: Path, exclude: List[str]) -> Dict[str, 
 def _pack(directory: Path, exclude: List[str], archive: Path) -> None:
     with open(archive, "wb") as file:
         _archive.pack(directory, exclude, file)
-
-
-def _run_program(command: List[str], environment: Dict[str, str]) -> Dict[str, Any]:
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, stdin=subprocess.DEVNULL)
-    if done.returncode != 0:
-        raise _program_failure(done)
-    try:
-        answer: Dict[str, Any] = json.loads(done.stdout)
-    except ValueError as error:
-        raise ConnectionFailed("`stead apply` gave no answer", code="not_applied") from error
-    return answer
-
-
-def _program_failure(done: "subprocess.CompletedProcess[str]") -> SteadError:
-    """With `--json`, the program writes a problem to standard error."""
-    try:
-        problem = json.loads(done.stderr)
-        return SteadError(str(problem["detail"]), code="not_applied", hint=problem.get("hint"))
-    except (ValueError, KeyError, TypeError):
-        return SteadError(done.stderr.strip() or f"exit code {done.returncode}", code="not_applied")

@@ -1,11 +1,12 @@
 /** The audit log: newest first, filtered. */
 import { useEffect, useState } from "preact/hooks";
 import { get, type Schemas } from "../../api/client";
+import { apiDocument } from "../../api/document";
 import { shortId, when, words } from "../../format";
+import { useResource } from "../../resource";
 import { href, replaceQuery, type Route } from "../../router";
 import { Button, Card, Empty, Failure, Select, Table } from "../../ui/basics";
 
-const TYPES = ["session_created", "policy_resolved", "refusal", "degraded_start", "provider_fallback", "content_applied", "credential_used", "branch_pushed", "session_close", "session_failed", "admin_change", "session_updated", "session_paused", "session_resumed", "access_denied", "project_deletion", "project_deleted"];
 type Record_ = Schemas["AuditRecord"];
 
 export function Audit({ route }: { route: Route }) {
@@ -25,6 +26,7 @@ export function Audit({ route }: { route: Route }) {
   useEffect(() => {
     void load();
   }, [route.query.toString()]);
+  const types = useResource(async () => (await apiDocument()).components.schemas["AuditType"]?.enum?.map(String) ?? [], []);
   const change = (name: string) => (value: string) => replaceQuery({ ...filters, [name]: value });
   const input = (name: string, label: string, placeholder = label) => (
     <input placeholder={placeholder} aria-label={label} defaultValue={filters[name] ?? ""} onChange={(event) => change(name)(event.currentTarget.value.trim())} />
@@ -32,7 +34,7 @@ export function Audit({ route }: { route: Route }) {
   return (
     <Card title="Audit log">
       <div class="filters" role="search">
-        <Select label="Type" value={filters["type"] ?? ""} onChange={change("type")} options={[["", "Any type"], ...TYPES.map((type): [string, string] => [type, words(type)])]} />
+        <Select label="Type" value={filters["type"] ?? ""} onChange={change("type")} options={[["", "Any type"], ...(types.data ?? []).map((type): [string, string] => [type, words(type)])]} />
         {input("session", "Session")}
         {input("actor", "Caller", "Caller, such as user:alice@web")}
         {input("project", "Project")}

@@ -6,6 +6,7 @@ import { useResource } from "../../resource";
 import { href } from "../../router";
 import { Ago, Badge, Button, Card, Facts, Failure, Loading, Meter, Table } from "../../ui/basics";
 import { useConfirm } from "../../ui/dialog";
+import { SetupResults } from "./setup-results";
 
 export function Storage({ who }: { who: Who }) {
   const images = useResource((signal) => get("/api/v1/images", { signal }), []);
@@ -56,6 +57,7 @@ export function Storage({ who }: { who: Who }) {
           )}
         </Card>
       )}
+      {platform && <SetupResults who={who} />}
       <Card title="Images">
         {images.error && <Failure error={images.error} />}
         {images.data?.items.length === 0 && <p class="muted">No image is imported: `stead image import`.</p>}

@@ -137,6 +137,12 @@ function finish(row: Row, event: JournalEvent): void {
 function other(event: JournalEvent): Partial<Row> {
   const failure = object(event["failure"]);
   const message = text(event["message"] ?? failure["message"] ?? event["reason"] ?? event["detail"]);
+  if (event.type === "NetworkRefused") {
+    const layer = event["layer"] ? ` by the layer ${words(text(event["layer"]))}` : "";
+    return { title: "Network refused", text: contact(event), message: `${words(text(event["why"]))}${layer}`, kind: "bad" };
+  }
+  if (event.type === "NetworkOpened") return { title: "Network", text: contact(event), kind: "idle" };
+  if (event.type === "PortOpened") return { text: text(event["port"]), kind: "idle" };
   if (event.type.endsWith("Refused")) {
     const name = text(event["tool"] ?? event["name"] ?? (event["to"] ? `rewind to ${text(event["to"])}` : ""));
     return { form: "call", title: name || spoken(event.type), text: `refused: ${text(event["code"])}`, message, kind: "bad" };
@@ -146,6 +152,10 @@ function other(event: JournalEvent): Partial<Row> {
   const detail = event["provider"] ?? event["mode"] ?? event["section_key"] ?? event["with"] ?? event["host"] ?? "";
   const good = ["SessionActivated", "WorkspaceReady", "SessionResumed", "WorkspaceApplied"].includes(event.type);
   return { text: text(detail), message, kind: good ? "good" : "idle" };
+}
+
+function contact(event: JournalEvent): string {
+  return event["port"] ? `${text(event["host"])}:${text(event["port"])}` : text(event["host"]);
 }
 
 /** `ToolCallStarted` as "Tool call started". */

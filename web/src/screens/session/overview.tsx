@@ -167,7 +167,7 @@ function Provisioning({ session }: { session: Session }) {
   const start = Math.min(...steps.map((step) => Date.parse(step.started_at)));
   const end = Math.max(...steps.map((step) => Date.parse(step.started_at) + (step.duration_ms ?? 0)), start + 1);
   return (
-    <Card title="Provisioning" actions={<span class="muted">{duration(provisioning?.duration_ms)}</span>}>
+    <Card title="Provisioning" actions={<span class="muted">{duration(provisioning?.duration_ms)}{provisioning?.setup_cached ? ", with a kept setup result" : ""}</span>}>
       <div class="steps">
         {steps.map((step, index) => (
           <div key={index}>

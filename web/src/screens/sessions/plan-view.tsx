@@ -26,8 +26,27 @@ export function PlanView({ plan }: { plan: Schemas["SessionPlan"] }) {
           ["Init plan", <InitPlan plan={workspace.plan} />],
           ["Tools", workspace.tools.join(" ") || "none"],
           ["Limits", limitsText(workspace.limits)],
+          workspace.network ? ["Network", <NetworkRules plan={workspace.network} />] : ["Network", "none: no layer asks for one"],
         ]}
       />
+    </div>
+  );
+}
+
+/** The hosts of each phase, and findings such as a rule without effect. */
+function NetworkRules({ plan }: { plan: Schemas["NetworkPlan"] }) {
+  return (
+    <div class="stack">
+      {(["setup", "agent"] as const).map((phase) => (
+        <div key={phase}>
+          <span class="muted">{phase}:</span> {plan[phase].length ? plan[phase].map((one) => <code key={`${one.host} ${one.port}`}>{one.port ? `${one.host}:${one.port}` : one.host} </code>) : "nothing"}
+        </div>
+      ))}
+      {plan.findings.map((finding, index) => (
+        <Notice key={index} kind="warn" title={`${words(finding.kind)} (${finding.phase})`}>
+          {finding.message}
+        </Notice>
+      ))}
     </div>
   );
 }

@@ -11,8 +11,6 @@ use crate::parse::read_as_text;
 use crate::record::Kind;
 use crate::{parse, schema};
 
-const PATTERN: &str = "^([A-Za-z0-9_.-]{1,253}|\\[[0-9A-Fa-f:.]{2,45}\\])(:[0-9]{1,5})?$";
-
 /// A host, with a port or for the ports of the rule that names the secret. There are no wildcards:
 /// whoever can register a name below one could ask for the secret.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -108,7 +106,8 @@ impl Kind for SecretHost {
     }
 
     fn schema() -> Value {
-        schema::text("A host name or an address, with or without a port.", PATTERN, 260)
+        let pattern = schema::host_and_port("", "");
+        schema::text("A host name or an address, with or without a port.", &pattern, 253)
     }
 }
 

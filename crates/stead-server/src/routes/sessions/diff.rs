@@ -34,7 +34,7 @@ pub(crate) struct DiffParams {
     all: Option<bool>,
     /// Sequence number of an event: shows the changes as they were after it. A checkpoint must hold
     /// the files (`GET /sessions/{id}/rewind`). Without it, the changes are those until now.
-    #[param(minimum = 1)]
+    #[param(minimum = 1, maximum = 9007199254740992_u64)]
     at: Option<u64>,
 }
 

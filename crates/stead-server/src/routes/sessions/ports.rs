@@ -5,9 +5,9 @@ use std::sync::Arc;
 use axum::Json as Answer;
 use axum::extract::{FromRequestParts, OriginalUri, Request, State};
 use axum::response::{IntoResponse, Response};
-use http::header::{CONNECTION, HOST, UPGRADE};
+use http::header::{ALLOW, CONNECTION, HOST, UPGRADE};
 use http::request::Parts;
-use http::{HeaderValue, StatusCode};
+use http::{HeaderValue, Method, StatusCode};
 use hyper::upgrade::OnUpgrade;
 use stead_api::list::List;
 use stead_api::port::{OpenPortRequest, OpenedPort, Port};
@@ -75,6 +75,15 @@ pub(crate) async fn open(
     let ticket = app.tickets.issue(Grant { door, identity });
     let ticket = ticket.ok_or_else(|| Problem::new(Code::Capacity, "too many links are open").retry_after(60))?;
     Ok(Answer(OpenedPort { url: link(&DoorOrigin::new(&app.config, &door, reached.port), &ticket, &path) }))
+}
+
+/// Answers a method that the action of the path does not have. The two actions share a route, whose
+/// methods are those of both.
+pub(crate) async fn other_method(OriginalUri(uri): OriginalUri, method: Method) -> Response {
+    let detail = format!("there is no route for {method} {}", uri.path().chars().take(200).collect::<String>());
+    let problem = Problem::new(Code::MethodNotAllowed, detail).hint("the Allow header lists the methods of this path");
+    let methods = if uri.path().ends_with(":open") { "POST" } else { "GET,HEAD" };
+    ([(ALLOW, methods)], problem).into_response()
 }
 
 /// The way in which a client reached this server.

@@ -87,8 +87,9 @@ impl Forward {
             Listener::Local(local) => {
                 let door = DoorHost { session, port: self.ports.port };
                 let local = local.local_addr().map(|address| address.port()).unwrap_or_default();
-                // A name of its own, because browsers share the cookies of 127.0.0.1 among ports.
-                Some(format!("http://{}.localhost:{local}/", door.label()))
+                // A name of its own: browsers send the cookies of a host, such as 127.0.0.1 or that
+                // of the door, to each of its ports.
+                Some(format!("http://forward-{}.localhost:{local}/", door.label()))
             }
             Listener::Unix(_) => None,
         };

@@ -139,6 +139,21 @@ fn the_log_is_json_lines_without_secrets() {
 }
 
 /// When `server.json` appears, the agent type exists too.
+/// A shell, a CI runner or `time -o` can leave open files to the programs that it starts.
+#[test]
+fn files_that_a_server_inherited_do_not_reach_its_boxes() {
+    crate::rows::build_init();
+    let home = tempfile::tempdir().unwrap();
+    let stead = kit::stead(home.path());
+    let run = "ls /proc/self/fd | wc -l; echo made";
+    let mut shell = Command::new("sh");
+    shell.env_clear().envs(stead.get_envs().filter_map(|(name, value)| Some((name, value?)))).stdin(Stdio::null());
+    shell.args(["-c", &format!("exec 3</dev/null 4</dev/null 9</dev/null; exec \"$0\" run -- sh -c '{run}'")]);
+    let printed = kit::finish(shell.arg(stead.get_program())).ok();
+    // Standard files, and the directory that `ls` reads.
+    assert_eq!(printed, "4\nmade\n");
+}
+
 #[test]
 fn up_is_announced_with_its_agent_type() {
     let home = tempfile::tempdir().unwrap();

@@ -63,7 +63,10 @@ fn forward_binds_loopback_only() {
     assert!(listen.starts_with("127.0.0.1:"), "{listen}");
     let port: u16 = listen.rsplit_once(':').unwrap().1.parse().unwrap();
     let url = forwarding.listen["url"].as_str().unwrap();
-    assert!(url.starts_with(&format!("http://{PORT}-ses-")) && url.ends_with(&format!(".localhost:{port}/")), "{url}");
+    assert!(
+        url.starts_with(&format!("http://forward-{PORT}-ses-")) && url.ends_with(&format!(".localhost:{port}/")),
+        "{url}"
+    );
     for _ in 0..3 {
         assert!(ask(TcpStream::connect(listen).unwrap()).contains("From the box"));
     }

@@ -254,7 +254,9 @@ fn connections_of_a_session_are_limited() {
     let (_, id) = with_app(&server, Files::Disk);
     let token = token(&server);
     let mut open: Vec<Raw> = (0..128).map(|_| raw_door(&server, &token, &id, PORT)).collect();
-    assert!(open.iter().all(|raw| raw.status == 101));
+    for raw in &open {
+        assert_eq!(raw.status, 101, "{raw:?}");
+    }
     let refused = server.client().get(&format!("/sessions/{id}/ports/{PORT}/"));
     refused.problem(429, "too_many_requests");
     open.pop();

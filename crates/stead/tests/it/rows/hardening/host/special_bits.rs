@@ -234,6 +234,26 @@ fn a_host_directory_with_a_set_id_file_of_its_owner_is_not_writable() {
 }
 
 #[test]
+fn a_host_directory_with_a_socket_is_not_mounted() {
+    let host = Host::new();
+    fs::create_dir(host.path("of-user/run")).unwrap();
+    let socket = host.path("of-user/run/daemon.sock");
+    let listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    for mode in ["rw", "ro"] {
+        let refused = host.refused("of-user", mode);
+        assert!(refused.contains("socket") && refused.contains("run/daemon.sock"), "{mode}: {refused}");
+    }
+    // A copy has no sockets.
+    active(host.mount("of-user", "overlay"));
+    // The control: without the socket both are accepted.
+    drop(listener);
+    fs::remove_file(&socket).unwrap();
+    for mode in ["rw", "ro"] {
+        active(host.mount("of-user", mode));
+    }
+}
+
+#[test]
 fn a_container_has_no_host_directory_and_makes_no_device() {
     let server = Files::Container.server();
     let folder = tempfile::tempdir().unwrap();
