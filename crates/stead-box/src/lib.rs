@@ -36,7 +36,7 @@ pub use keeper::{ensure_keeper, keep};
 pub use record::{OwnerRecord, ProcessMark};
 pub use spec::{
     AGENT_ID, Access, Bound, BoxSpec, HOME, Ids, ImageShape, LayerSpec, Limits, Network, Preparation, RANGE_LENGTH,
-    Volume, WORKSPACE,
+    TRUST, Volume, WORKSPACE,
 };
 
 /// Returns true if this process runs as root. Only then do boxes get a private uid range and a

@@ -14,6 +14,8 @@ pub const RANGE_LENGTH: u32 = 65_536;
 pub const WORKSPACE: &str = "/workspace";
 /// Path of the agent's home directory in the box.
 pub const HOME: &str = "/home/agent";
+/// Path in the box of the certificates that programs trust, if the server inspects connections.
+pub const TRUST: &str = "/etc/stead";
 
 /// Resource limits of a box; `None` means no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -160,6 +162,10 @@ pub struct BoxSpec {
     pub limits: Limits,
     #[serde(default, skip_serializing_if = "Network::is_none")]
     pub network: Network,
+    /// Directory of the host with the certificates that programs in the box trust; they see it at
+    /// [`TRUST`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trust: Option<PathBuf>,
     /// Environment variables of all commands, in addition to `PATH`, `HOME` and the like.
     pub env: BTreeMap<String, String>,
 }

@@ -4,6 +4,8 @@
 //! about the outside world. It cannot be refused; [`crate::conclude`] derives the events that
 //! follow. An [`Effect`] is a complete order: the engine carries it out without further choices.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use crate::box_facts::BoxFacts;
@@ -17,7 +19,7 @@ use crate::env::Env;
 use crate::event::{Answer, CloseReason, Failure, FileEffect, FileOperation, SetupChunk, StepReport};
 use crate::exec::{ExecOrder, ExecOutput, Exit};
 use crate::identity::Tenant;
-use crate::network::{NetworkRule, Reach};
+use crate::network::{NetworkRule, Reach, TrustFiles};
 use crate::pause::PauseMode;
 use crate::plan::Action;
 use crate::resolved_commit::{PushedBranch, ResolvedCommit};
@@ -227,6 +229,9 @@ pub struct CreateOrder {
     pub image_tenant: Tenant,
     /// The network that the box is made with.
     pub network: Reach,
+    /// What programs in the box need to accept the certificates of inspected hosts. `None` if no
+    /// host is inspected.
+    pub trust: Option<Arc<TrustFiles>>,
 }
 
 /// The outcome of an effect, or a finding after a restart.

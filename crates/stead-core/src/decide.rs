@@ -134,6 +134,7 @@ fn provision(session: &Session) -> Result<Step, Rejection> {
         image_digest: spec.image_digest.clone(),
         image_tenant: Tenant::of(session.spec.project.as_ref()),
         network: spec.box_network(),
+        trust: None,
     };
     Ok(Step { events: vec![started], effect: Some(Effect::CreateWorkspace { provider, order: Box::new(order) }) })
 }

@@ -23,6 +23,7 @@ pub mod resolve;
 pub mod rule;
 pub mod service;
 pub mod spec;
+pub mod trust;
 pub mod usage;
 
 use crate::parse::words;
@@ -39,12 +40,13 @@ pub use judge::{
 pub use limits::{LimitsDeclaration, NetworkLimits};
 pub use path_rule::{PathRule, PathUnclear, RequestPath};
 pub use preset::Presets;
-pub use reachable::{Reachable, blocked_by, reachable};
+pub use reachable::{Reachable, blocked_by, inspected_names, reachable};
 pub use refusal::{NetworkRefused, Refusal, RefusalCode};
 pub use resolve::{Declarations, resolve};
 pub use rule::{PortRule, Ports, Rule, Target};
 pub use service::{RequestRuleDeclaration, Scheme, Service, ServiceDeclaration, ServiceHost, ServiceName};
 pub use spec::{LayerRules, NetworkSpec};
+pub use trust::TrustFiles;
 pub use usage::{HostTraffic, NetworkUse, OpenedContact, RefusedContact, TalliedTraffic, UsedHost, Window};
 
 words!(

@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use stead_core::network::{
-    Allowance, Contact, Destination, Refusal, RefusalCode, RuleProtocol, Service, ServiceName, Treatment, Verdict,
-    judge_address,
+    Allowance, Contact, Destination, HostName, Refusal, RefusalCode, RuleProtocol, Service, ServiceName, Treatment,
+    Verdict, judge_address,
 };
 use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream};
@@ -21,10 +21,11 @@ use crate::egress::{FromBox, Policy, Shared};
 use crate::http_requests::Requests;
 use crate::own_addresses;
 use crate::record::{Opened, Refused};
-use crate::service::{self, ServiceTarget};
+use crate::request_connection::{self, RequestTarget};
+use crate::second_hello::FurtherRecords;
 
 /// Time for the first bytes that a rule demands.
-const FIRST_BYTES: Duration = Duration::from_secs(10);
+pub(crate) const FIRST_BYTES: Duration = Duration::from_secs(10);
 pub(crate) const IDLE: Duration = Duration::from_secs(15 * 60);
 const IDLE_HTTP: Duration = Duration::from_secs(2 * 60);
 /// Pause after a failure to accept, such as too many open files.
@@ -133,13 +134,14 @@ fn judged(policy: &Policy, contact: &Contact) -> Result<Allowance, Refusal> {
 
 /// Reads what the rule demands, before anything is sent outside.
 async fn first_bytes(stream: &mut TcpStream, contact: &Contact, allowance: &Allowance) -> Result<Ready, Cut> {
-    if allowance.treatment != Treatment::Passed {
-        return Ok(Ready { first: Vec::new(), followed: Followed::Nothing });
-    }
-    match allowance.protocol {
-        RuleProtocol::Tcp => Ok(Ready { first: Vec::new(), followed: Followed::Nothing }),
-        RuleProtocol::Tls => hello(stream, contact).await,
-        RuleProtocol::Http => {
+    let nothing = Ready { first: Vec::new(), followed: Followed::Nothing };
+    match (allowance.treatment, allowance.protocol) {
+        (Treatment::Inspected, RuleProtocol::Tls) => {
+            let (first, _) = hello(stream, contact).await?;
+            Ok(Ready { first, followed: Followed::Nothing })
+        }
+        (Treatment::Passed, RuleProtocol::Tls) => passed_hello(stream, contact).await,
+        (Treatment::Passed, RuleProtocol::Http) => {
             let mut requests = Requests::new(&contact.destination, contact.port);
             let mut first = Vec::new();
             while first.is_empty() {
@@ -148,25 +150,33 @@ async fn first_bytes(stream: &mut TcpStream, contact: &Contact, allowance: &Allo
             }
             Ok(Ready { first, followed: Followed::Requests(Box::new(requests)) })
         }
+        (Treatment::Passed, RuleProtocol::Tcp) | (Treatment::Service | Treatment::Inspected, _) => Ok(nothing),
     }
 }
 
-async fn hello(stream: &mut TcpStream, contact: &Contact) -> Result<Ready, Cut> {
+async fn passed_hello(stream: &mut TcpStream, contact: &Contact) -> Result<Ready, Cut> {
+    let (mut first, named) = hello(stream, contact).await?;
+    let Some((name, end)) = named else { return Ok(Ready { first, followed: Followed::Nothing }) };
+    // What comes after the hello is followed like everything later.
+    let mut records = FurtherRecords::new(name);
+    let rest = first.split_off(end);
+    first.extend(records.take(&rest).map_err(Cut::Refused)?);
+    Ok(Ready { first, followed: Followed::Handshake(records) })
+}
+
+/// Reads the hello of a client, which must name the judged host. Returns the bytes that were read,
+/// with the name and the end of the hello. An address has no name that a handshake could have.
+async fn hello(stream: &mut TcpStream, contact: &Contact) -> Result<(Vec<u8>, Option<(HostName, usize)>), Cut> {
     let mut first = Vec::new();
     loop {
         first.extend(some_bytes(stream).await?);
         match (client_hello::read(&first), &contact.destination) {
             (Read::More, _) => {}
             (Read::Hello { name, bytes }, Destination::Name(wanted)) if name == *wanted => {
-                // What comes after the hello is followed like everything later.
-                let mut records = crate::second_hello::FurtherRecords::new(name.clone());
-                let rest = first.split_off(bytes);
-                first.extend(records.take(&rest).map_err(Cut::Refused)?);
-                return Ok(Ready { first, followed: Followed::Handshake(records) });
+                return Ok((first, Some((name, bytes))));
             }
-            // An address has no name that a handshake could have.
             (Read::Hello { .. } | Read::Refused(RefusalCode::NoServerName), Destination::Address(_)) => {
-                return Ok(Ready { first, followed: Followed::Nothing });
+                return Ok((first, None));
             }
             (Read::Hello { .. }, _) => return Err(Cut::Refused(RefusalCode::NameMismatch)),
             (Read::Refused(code), _) => return Err(Cut::Refused(code)),
@@ -186,6 +196,15 @@ async fn some_bytes(stream: &mut TcpStream) -> Result<Vec<u8>, Cut> {
 enum Route<'a> {
     Host(Host),
     Service(&'a ServiceName, &'a Service),
+    Inspected(&'a HostName),
+}
+
+/// A connection that can begin.
+enum Opening {
+    /// Its bytes go to this connection.
+    Passed(TcpStream),
+    /// The server reads its requests.
+    Read(RequestTarget),
 }
 
 fn route<'a>(policy: &'a Policy, contact: &'a Contact, treatment: Treatment) -> Result<Route<'a>, RefusalCode> {
@@ -196,8 +215,8 @@ fn route<'a>(policy: &'a Policy, contact: &'a Contact, treatment: Treatment) -> 
             let service = policy.spec.services.get(name).ok_or(RefusalCode::NotAllowed)?;
             Ok(Route::Service(name, service))
         }
-        // Requests are read for services only. Sessions with other rules about requests do not
-        // start.
+        (Destination::Name(name), Treatment::Inspected) => Ok(Route::Inspected(name)),
+        // Sessions with rules about the requests to an address do not start.
         _ => Err(RefusalCode::RequestNotAllowed),
     }
 }
@@ -225,29 +244,36 @@ async fn open(
         tracing::warn!(%error, "a connection of a box is refused");
         return Err(Cut::Refused(RefusalCode::Unreachable));
     }
-    let outside = match &route {
+    let to = match route {
         Route::Host(host) => {
-            let connected = shared.dial(host, contact.port, allowance.addresses).await;
-            Some(connected.map_err(Cut::Refused)?)
+            let connected = shared.dial(&host, contact.port, allowance.addresses).await;
+            Opening::Passed(connected.map_err(Cut::Refused)?)
         }
-        Route::Service(..) => None,
+        Route::Service(name, service) => {
+            let target = RequestTarget::of_service(shared, (name, service), allowance.addresses).await;
+            Opening::Read(target.map_err(Cut::Refused)?)
+        }
+        Route::Inspected(name) => {
+            let to = (name, contact.port);
+            let target = RequestTarget::of_host(shared, to, allowance.protocol, allowance.addresses).await;
+            Opening::Read(target.map_err(Cut::Refused)?)
+        }
     };
     let counters = shared.tallies.of(policy.phase, &contact.destination.to_string(), contact.port);
     counters.connections.fetch_add(1, Relaxed);
     let _ = stream.set_nodelay(true);
     let carried = async {
-        match (route, outside) {
-            (Route::Service(name, service), _) => {
+        match to {
+            Opening::Read(target) => {
                 unreset(&stream)?;
-                let target = ServiceTarget { name, service, reach: allowance.addresses };
-                service::serve(shared, (policy.phase, contact), target, stream, counters).await
+                let inside = (stream, ready.first);
+                request_connection::serve(shared, (policy.phase, contact), target, inside, counters).await
             }
-            (Route::Host(_), Some(outside)) => {
+            Opening::Passed(outside) => {
                 let meter = Meter::new(&shared.budget, &counters);
                 let idle = if allowance.protocol == RuleProtocol::Http { IDLE_HTTP } else { IDLE };
                 copy::both(stream, outside, ready.first, ready.followed, &meter, idle).await
             }
-            (Route::Host(_), None) => Err(Cut::Lost),
         }
     };
     tokio::select! {

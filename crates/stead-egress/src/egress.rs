@@ -11,7 +11,7 @@ use rustls::pki_types::CertificateDer;
 use stead_core::Timestamp;
 use stead_core::network::{
     AddressReach, Contact, Destination, Grant, HostName, MatchedRule, NetworkSpec, Phase, Refusal, RefusalCode,
-    RequestAllowance, Target, Verdict, judge, judge_request,
+    RequestAllowance, Target, TrustFiles, Verdict, judge, judge_request,
 };
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::sync::{OnceCell, Semaphore, watch};
@@ -20,6 +20,7 @@ use tokio::task::JoinHandle;
 use crate::connection;
 use crate::dial::{Host, Outside};
 use crate::http::{self, InvalidRoots};
+use crate::inspection::{self, Authority, AuthorityError};
 use crate::limits::Bucket;
 use crate::names::{Expected, Names, is_made_up};
 use crate::record::{Opened, Record, Refused, Unrecorded};
@@ -63,13 +64,27 @@ impl EgressServer {
         let read = || async {
             let roots = self.extra_roots.clone();
             let made = tokio::task::spawn_blocking(move || http::client_config(roots)).await;
-            made.ok()?.inspect_err(|error| tracing::error!(%error, "cannot prepare TLS for services")).ok()
+            made.ok()?.inspect_err(|error| tracing::error!(%error, "cannot prepare TLS to hosts outside")).ok()
         };
         self.tls
             .get_or_try_init(|| async { read().await.ok_or(()) })
             .await
             .cloned()
             .map_err(|()| RefusalCode::Certificate)
+    }
+}
+
+impl EgressServer {
+    /// Returns the files that make a box trust the authority, and everything that the server
+    /// trusts: these files replace the roots that programs in the box would use otherwise.
+    pub async fn trust_files(&self, authority: &Authority) -> Result<TrustFiles, AuthorityError> {
+        let mut certificates = tokio::task::spawn_blocking(http::system_roots).await.unwrap_or_default();
+        if certificates.is_empty() {
+            tracing::warn!("the system has no root certificates, so boxes with inspected hosts trust only those");
+        }
+        certificates.extend(self.extra_roots.iter().cloned());
+        certificates.push(authority.certificate()?);
+        Ok(inspection::trust_files(&certificates))
     }
 }
 
@@ -159,6 +174,7 @@ pub(crate) struct Shared {
     pub(crate) requests: Option<Bucket>,
     pub(crate) slots: Arc<Semaphore>,
     pub(crate) tallies: Tallies,
+    authority: OnceCell<Arc<Authority>>,
     /// Apart, so that many refused destinations leave room for those that are used.
     refused_tallies: Tallies,
     /// Lookups of this session at one time, so that slow names delay no other session.
@@ -217,6 +233,7 @@ impl Egress {
             requests,
             slots,
             tallies: Tallies::default(),
+            authority: OnceCell::new(),
             refused_tallies: Tallies::default(),
             lookups: Semaphore::new(MOST_SESSION_LOOKUPS),
             recorded: tokio::sync::Mutex::default(),
@@ -277,6 +294,11 @@ impl Shared {
 
     pub(crate) fn policy(&self) -> Arc<Policy> {
         self.policy.borrow().clone()
+    }
+
+    /// Returns the authority that the box trusts.
+    pub(crate) async fn authority(&self) -> Result<Arc<Authority>, RefusalCode> {
+        self.authority.get_or_try_init(|| self.record.authority()).await.cloned()
     }
 
     /// Returns when the policy may judge differently than `known`.

@@ -1,4 +1,5 @@
-//! HTTP requests of boxes that the server reads: services, with the secrets that they get.
+//! HTTP requests of boxes that the server reads: to services and inspected hosts, with the secrets
+//! that they get.
 //!
 //! [`relay::relay`] reads requests from a byte stream of a box and sends each anew to its target.
 //! Both sides are parsed and written again, so nothing that a client hides between two readings of
@@ -22,9 +23,9 @@ use stead_core::network::{RefusalCode, RequestAllowance};
 use stead_core::secret::{Placeholder, SecretBinding, SecretValue};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-pub use relay::{RelayLimits, relay};
-pub(crate) use tls::read_roots;
+pub use relay::{RelayLimits, Relayed, relay};
 pub use tls::{InvalidRoots, client_config};
+pub(crate) use tls::{read_roots, system_roots};
 
 /// A byte stream in both directions.
 pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static {}

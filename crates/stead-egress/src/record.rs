@@ -1,10 +1,13 @@
 //! What the engine keeps of a session's connections.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use stead_core::Name;
-use stead_core::network::{Contact, MatchedRule, Phase, Refusal, RefusalCode, RuleProtocol, ServiceName, Treatment};
+use stead_core::network::{Contact, MatchedRule, Phase, Refusal, RefusalCode, RuleProtocol, Treatment};
 
 use crate::http::UsableSecret;
+use crate::inspection::Authority;
 
 /// The first contact with a host and port in a phase, by these rules.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,18 +41,19 @@ impl Refused {
 #[error("the contact could not be recorded: {0}")]
 pub struct Unrecorded(pub String);
 
-/// A secret that the next request to a service carries.
+/// A secret that the next request carries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SecretUse {
     pub secret: Name,
     /// The project that owns the secret; `None` for the platform's.
     pub project: Option<Name>,
-    pub service: ServiceName,
+    /// `service NAME` or `inspected host`.
+    pub purpose: String,
     /// Host and port that receive it.
     pub target: String,
 }
 
-/// Keeps first contacts and first refusals, and opens secrets.
+/// Keeps first contacts and first refusals, and opens secrets and keys.
 #[async_trait]
 pub trait Record: Send + Sync {
     /// Makes a first contact durable. No byte leaves before this returns `Ok`.
@@ -64,4 +68,7 @@ pub trait Record: Send + Sync {
     /// Makes the first use of a secret on a connection durable. The secret is not sent before this
     /// returns `Ok`.
     async fn secret_used(&self, used: &SecretUse) -> Result<(), Unrecorded>;
+
+    /// Returns the authority that the session's box trusts.
+    async fn authority(&self) -> Result<Arc<Authority>, RefusalCode>;
 }

@@ -6,6 +6,7 @@ pub(crate) mod exec_watch;
 pub(crate) mod file_changes;
 pub(crate) mod git_tool;
 pub(crate) mod guard;
+pub(crate) mod inspection;
 pub(crate) mod network;
 pub(crate) mod pause;
 pub(crate) mod perform;

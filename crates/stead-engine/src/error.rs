@@ -116,6 +116,8 @@ pub enum OpError {
     NoSecrets,
     #[error(transparent)]
     SecretKey(stead_store::SecretKeyError),
+    #[error(transparent)]
+    Inspection(#[from] stead_egress::AuthorityError),
     #[error("a blob could not be stored or read")]
     Blob(#[from] stead_store::BlobError),
     #[error(transparent)]

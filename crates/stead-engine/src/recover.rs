@@ -17,6 +17,7 @@ use stead_providers::{AdoptOrder, ProviderError};
 use crate::backoff::Backoff;
 use crate::effects::checkpoints;
 use crate::effects::exec_watch;
+use crate::effects::inspection;
 use crate::effects::network;
 use crate::effects::secret_env;
 use crate::effects::snapshot_hashes;
@@ -188,6 +189,12 @@ async fn adopt(engine: &Engine, session: &Session) -> Result<std::sync::Arc<dyn 
         image_digest: spec.image_digest.clone(),
         image_tenant: Tenant::of(session.spec.project.as_ref()),
         network: spec.box_network(),
+        // A box that runs has its files, and inspected connections are refused while the key cannot
+        // be read.
+        trust: inspection::trust(engine, session).await.unwrap_or_else(|error| {
+            tracing::warn!(session = %session.id, error = &error as &dyn std::error::Error, "cannot inspect connections");
+            None
+        }),
     };
     provider.adopt(&AdoptOrder { create, history }).await.map_err(Failed::Provider)
 }

@@ -83,6 +83,7 @@ impl Suite<'_> {
             image_digest: None,
             image_tenant: Tenant::Platform,
             network: Reach::None,
+            trust: None,
         }
     }
 

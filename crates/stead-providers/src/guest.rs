@@ -18,6 +18,7 @@ mod reply;
 mod scratch;
 mod shell;
 pub(crate) mod tars;
+pub(crate) mod trust;
 mod workspace;
 
 pub(crate) use guest_box::{Fill, GuestBox, HostMounts, Looked, MountOrder, SetupLayers, stamp_of};

@@ -224,6 +224,7 @@ impl From<OpError> for Problem {
             | OpError::Randomness { .. }
             | OpError::Spool { .. }
             | OpError::SetupResults { .. }
+            | OpError::Inspection(_)
             | OpError::Blob(_) => Self::internal(&error),
         }
     }

@@ -10,7 +10,7 @@ use super::detached_mount;
 use super::network::BOX_ADDRESS;
 use super::root::{self, Piece, What};
 use crate::error::Refused;
-use crate::spec::{AGENT_ID, HOME, Network};
+use crate::spec::{AGENT_ID, BoxSpec, HOME, Network};
 
 /// Files of the host that programs need and that contain no secret.
 const SHOWN: &[&str] = &[
@@ -39,6 +39,8 @@ const SHOWN: &[&str] = &[
 ];
 /// The certificates, without `/etc/ssl/private` next to them.
 const CERTIFICATES: &str = "ssl/certs";
+/// Name in `/etc` of the directory at [`crate::spec::TRUST`].
+const TRUST_NAME: &str = "stead";
 
 /// Files that Stead writes for every base image. They define the agent's user, and a resolver if
 /// there is a network besides loopback.
@@ -68,15 +70,19 @@ pub fn resolver(network: Network) -> String {
 }
 
 /// Returns the entries of `/etc`, from the root directory of the base image or from the host.
-pub(super) fn pieces(base: Option<&OwnedFd>, network: Network) -> Result<Vec<Piece>, Refused> {
-    let texts = texts(network);
+pub(super) fn pieces(base: Option<&OwnedFd>, spec: &BoxSpec) -> Result<Vec<Piece>, Refused> {
+    let texts = texts(spec.network);
+    let trust = spec.trust.as_deref().map(trusted).transpose()?;
     let mut pieces = match base {
         None => of_host()?,
         Some(base) => {
             if statat(base, "etc", AtFlags::SYMLINK_NOFOLLOW).is_ok() {
                 // This fails if `/etc` is a symbolic link, because the call does not follow links.
                 let etc = detached_mount::open_directory(base, "etc")?;
-                root::entries(&etc, Path::new("etc"), &|name| !texts.iter().any(|(ours, _)| *ours == name))?
+                root::entries(&etc, Path::new("etc"), &|name| {
+                    let is_trust = trust.is_some() && name == TRUST_NAME;
+                    !is_trust && !texts.iter().any(|(ours, _)| *ours == name)
+                })?
             } else {
                 Vec::new()
             }
@@ -85,7 +91,15 @@ pub(super) fn pieces(base: Option<&OwnedFd>, network: Network) -> Result<Vec<Pie
     pieces.extend(
         texts.into_iter().map(|(name, text)| Piece { path: Path::new("etc").join(name), what: What::Text(text) }),
     );
+    pieces.extend(trust);
     Ok(pieces)
+}
+
+/// Returns the directory with the certificates that programs trust.
+fn trusted(path: &Path) -> Result<Piece, Refused> {
+    let directory = detached_mount::open_linkless(path)?;
+    let mount = detached_mount::copy(&directory, ".", detached_mount::SHOWN)?;
+    Ok(Piece { path: Path::new("etc").join(TRUST_NAME), what: What::Directory(mount) })
 }
 
 fn of_host() -> Result<Vec<Piece>, Refused> {

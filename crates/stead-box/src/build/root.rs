@@ -73,7 +73,7 @@ pub(super) fn assemble(spec: &BoxSpec, ready: Option<ReadyVolume>, held: &mut He
         }
         Some(base) => entries(base, Path::new(""), &|name| !OURS.iter().any(|ours| *ours == name))?,
     };
-    pieces.extend(etc::pieces(base.as_ref(), spec.network)?);
+    pieces.extend(etc::pieces(base.as_ref(), spec)?);
     pieces.extend(devices::pieces()?);
     pieces.extend(shown_resources::pieces(&spec.limits));
     let volume = volume::make(spec, ready, held)?;

@@ -127,6 +127,7 @@ impl Clinic<'_> {
             templates: None,
             limits: Limits::default(),
             network: Network::None,
+            trust: None,
             env: BTreeMap::new(),
         };
         change(&mut spec);

@@ -125,6 +125,7 @@ impl Home {
                 inodes: None,
             },
             network: Network::None,
+            trust: None,
             env: BTreeMap::new(),
         }
     }

@@ -4,7 +4,9 @@ use crate::Timestamp;
 use crate::command::Step;
 use crate::event::Event;
 use crate::identity::Actor;
-use crate::network::{Grant, Layer, NetworkRefused, NetworkRule, NetworkSpec, Phase, Rule, blocked_by};
+use crate::network::{
+    Grant, HostName, Layer, NetworkRefused, NetworkRule, NetworkSpec, Phase, Rule, blocked_by, inspected_names,
+};
 use crate::rejection::Rejection;
 use crate::session::{Session, Status};
 
@@ -62,9 +64,29 @@ pub(super) fn grant(session: &Session, new: &NewGrant, now: Timestamp, actor: &A
             let (field, rule) = (format!("allow[{index}]"), rule.host.to_string());
             return Err(NetworkRefused::NotAllowedAbove { field, rule, layer }.into());
         }
-        grants.push(Grant { rule, phase: new.phase, until: new.until });
+        let grant = Grant { rule, phase: new.phase, until: new.until };
+        check_trusted(policy(session)?, &grant, index)?;
+        grants.push(grant);
     }
     Ok(Step { events: vec![Event::NetworkGranted { grants, actor: actor.clone() }], effect: None })
+}
+
+/// Refuses a grant that makes the server inspect a name for which the box accepts no certificate of
+/// the server. The box was made with the names of its own rules.
+fn check_trusted(spec: &NetworkSpec, grant: &Grant, index: usize) -> Result<(), NetworkRefused> {
+    let trusted = inspected_names(spec, &[]);
+    let wanted = inspected_names(spec, std::slice::from_ref(grant));
+    let is_trusted = |name: &HostName| trusted.iter().any(|own| own == name || name.is_below(own));
+    match wanted.iter().find(|name| !is_trusted(name)) {
+        None => Ok(()),
+        Some(name) => {
+            let reason = format!(
+                "a rule inspects the requests to {name}, and the box was made without certificates for it: \
+                 create a session whose agent type allows the host, or leave out methods, paths and inspect"
+            );
+            Err(invalid("allow", index, &reason))
+        }
+    }
 }
 
 fn invalid(list: &str, index: usize, reason: &str) -> NetworkRefused {

@@ -1,6 +1,6 @@
 //! The effective policy: what a session can reach, as a list.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,7 @@ use super::grant::Grant;
 use super::judge::{Protocols, Treatment};
 use super::rule::{Ports, Rule, Target};
 use super::spec::{LayerRules, NetworkSpec};
-use super::{Layer, Phase};
+use super::{HostName, Layer, Phase};
 use crate::Name;
 
 /// Hosts that a session can reach on one port.
@@ -71,6 +71,18 @@ pub fn reachable(spec: &NetworkSpec, phase: Phase, grants: &[Grant]) -> Vec<Reac
                 secrets = spec.services.get(name)?.secret.iter().cloned().collect();
             }
             Some(Reachable { host, port, protocol, how, private: cell.private, secrets })
+        })
+        .collect()
+}
+
+/// Returns the names whose TLS connections the server ends in some phase. A wildcard gives the name
+/// that all its hosts are below.
+pub fn inspected_names(spec: &NetworkSpec, grants: &[Grant]) -> BTreeSet<HostName> {
+    let all = Phase::ALL.iter().flat_map(|phase| reachable(spec, *phase, grants));
+    all.filter(|one| one.how == Treatment::Inspected && one.protocol == RuleProtocol::Tls)
+        .filter_map(|one| match one.host {
+            Target::Name(name) | Target::Below(name) => Some(name),
+            Target::Any | Target::Address(_) | Target::Service(_) => None,
         })
         .collect()
 }

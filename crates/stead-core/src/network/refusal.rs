@@ -52,6 +52,11 @@ words!(
         TooManyRequests = "too_many_requests",
         /// The handshake or the request head is too large or too slow.
         TooSlow = "too_slow",
+        /// The client did not accept the server's certificate for an inspected host, or closed the
+        /// connection without a request. It may pin another certificate or have roots of its own.
+        InspectionRejected = "inspection_rejected",
+        /// The server has no certificate for an inspected host, because its keys cannot be read.
+        InspectionUnavailable = "inspection_unavailable",
         /// The connection was open when the policy stopped allowing it.
         PhaseEnded = "phase_ended",
     }

@@ -67,8 +67,18 @@ struct Relay {
     limits: RelayLimits,
     /// The connection to the target, kept for the next request.
     kept: Mutex<Option<client::SendRequest<RequestBody>>>,
+    /// True after the first request.
+    requested: AtomicBool,
     /// Connections to the target and switched connections. They end with this value.
     tasks: std::sync::Mutex<JoinSet<()>>,
+}
+
+/// What came over a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Relayed {
+    Nothing,
+    /// Requests, or bytes that are none and were refused.
+    Requests,
 }
 
 /// Serves the requests of one connection of a box until it ends. Dropping the future ends
@@ -81,10 +91,11 @@ pub async fn relay(
     judge: Arc<dyn RequestJudge>,
     upstream: Arc<dyn Upstream>,
     limits: RelayLimits,
-) {
+) -> Relayed {
     let expected = Expected { host, port };
     let (kept, tasks) = (Mutex::default(), std::sync::Mutex::default());
-    let relay = Arc::new(Relay { expected, target, judge, upstream, limits, kept, tasks });
+    let requested = AtomicBool::new(false);
+    let relay = Arc::new(Relay { expected, target, judge, upstream, limits, kept, requested, tasks });
     let answering = Arc::clone(&relay);
     let service = service_fn(move |request| {
         let relay = Arc::clone(&answering);
@@ -94,12 +105,17 @@ pub async fn relay(
     builder.timer(TokioTimer::new()).header_read_timeout(limits.request_head).max_buf_size(limits.head_bytes);
     let served = builder.serve_connection(TokioIo::new(stream), service).with_upgrades().await;
     if let Err(error) = served {
-        tracing::debug!(%error, "a connection of a box to a service ended");
+        tracing::debug!(%error, "a connection of a box with requests ended");
+        if error.is_parse() {
+            relay.requested.store(true, Relaxed);
+            relay.judge.refused(RefusalCode::NotHttp).await;
+        }
     }
     // Switched connections go on after the last request.
     drop(relay.kept.lock().await.take());
     let mut tasks = std::mem::take(&mut *relay.tasks.lock().unwrap_or_else(PoisonError::into_inner));
     while tasks.join_next().await.is_some() {}
+    if relay.requested.load(Relaxed) { Relayed::Requests } else { Relayed::Nothing }
 }
 
 /// Remembers that it found a placeholder, because hyper reports every error of a body alike.
@@ -146,6 +162,7 @@ enum Then {
 
 impl Relay {
     async fn answer(&self, request: Request<Incoming>) -> Response<AnswerBody> {
+        self.requested.store(true, Relaxed);
         let answered = match self.admit(request).await {
             Ok(admitted) => self.forward(admitted).await,
             Err(code) => Err(code),

@@ -1,4 +1,5 @@
-//! TLS to the targets of services. Certificates are always verified; there is no switch for it.
+//! TLS to the targets of services and to inspected hosts. Certificates are always verified; there is
+//! no switch for it.
 
 use std::sync::Arc;
 
@@ -32,11 +33,16 @@ pub(crate) fn read_roots(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, Inv
     if roots.is_empty() { Err(InvalidRoots::Empty) } else { Ok(roots) }
 }
 
+/// Reads the roots of the system, without those that cannot be read. May block.
+pub(crate) fn system_roots() -> Vec<CertificateDer<'static>> {
+    rustls_native_certs::load_native_certs().certs
+}
+
 /// Returns the settings of TLS clients: the roots of the system, those that the operator adds, and
 /// the built-in ones if the system has none.
 pub fn client_config(extra_roots: Vec<CertificateDer<'static>>) -> Result<Arc<ClientConfig>, InvalidRoots> {
     let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    roots.add_parsable_certificates(system_roots());
     if roots.is_empty() {
         roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
     }

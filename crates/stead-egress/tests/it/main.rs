@@ -3,5 +3,6 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a panic is how a test fails")]
 
+mod inspection;
 mod passing;
 mod service;

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use stead_core::Name;
 use stead_core::network::{NetworkSpec, Phase, RefusalCode};
 use stead_egress::http::UsableSecret;
-use stead_egress::{Egress, EgressServer, Opened, Policy, Record, Refused, SecretUse, Sockets, Unrecorded};
+use stead_egress::{Authority, Egress, EgressServer, Opened, Policy, Record, Refused, SecretUse, Sockets, Unrecorded};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 
@@ -34,6 +34,10 @@ impl Record for Kept {
 
     async fn secret_used(&self, used: &SecretUse) -> Result<(), Unrecorded> {
         Err(Unrecorded(format!("{} has no place here", used.secret)))
+    }
+
+    async fn authority(&self) -> Result<Arc<Authority>, RefusalCode> {
+        Err(RefusalCode::InspectionUnavailable)
     }
 }
 

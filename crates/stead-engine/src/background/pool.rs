@@ -16,7 +16,7 @@ use stead_core::command::CreateOrder;
 use stead_core::config::{ProviderName, ResourceLimits, WorkspaceConfig};
 use stead_core::env::Env;
 use stead_core::identity::Tenant;
-use stead_core::network::Reach;
+use stead_core::network::{Reach, inspected_names};
 use stead_core::registry::AgentType;
 use stead_core::spec::{WorkspaceSpec, image_roots, resource_limits};
 use stead_core::{SessionId, Timestamp, WorkspaceId};
@@ -123,6 +123,10 @@ impl Pool {
 /// Gives the workspace the id of a ready box of its shape, if there is one.
 pub(crate) async fn take(engine: &Engine, agent_type: &str, tenant: &Tenant, spec: &mut WorkspaceSpec) {
     let keeps = engine.pool().lock().of.contains_key(agent_type);
+    // A box with inspected hosts is made with certificates of its own.
+    if spec.network.as_ref().is_some_and(|network| !inspected_names(network, &[]).is_empty()) {
+        return;
+    }
     let (Some(provider), true) = (spec.providers.first().copied(), keeps) else { return };
     // A project may mean its own image by the name that the platform's agent type gives.
     let order = CreateOrder {
@@ -307,5 +311,6 @@ fn order(
         image_digest: None,
         image_tenant,
         network: Reach::None,
+        trust: None,
     }
 }

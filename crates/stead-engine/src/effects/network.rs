@@ -12,19 +12,20 @@ use async_trait::async_trait;
 use stead_core::event::Event;
 use stead_core::identity::Tenant;
 use stead_core::network::{
-    HostTraffic, InForce, NetworkRefused, OpenedContact, Phase, RefusalCode, RefusedContact, TalliedTraffic, Treatment,
-    Window, reachable,
+    HostTraffic, InForce, NetworkRefused, OpenedContact, Phase, Reachable, RefusalCode, RefusedContact, TalliedTraffic,
+    Target, Treatment, Window, reachable,
 };
 use stead_core::secret::SealedSecret;
 use stead_core::session::Session;
 use stead_core::spec::SessionSpec;
 use stead_core::{Name, Rejection, SessionId, Status};
 use stead_egress::http::UsableSecret;
-use stead_egress::{Egress, Opened, Policy, Record, Refused, SecretUse, Serving, Sockets, Unrecorded};
+use stead_egress::{Authority, Egress, Opened, Policy, Record, Refused, SecretUse, Serving, Sockets, Unrecorded};
 use stead_providers::{LentNetworks, TakenNetwork, Workspace};
 use tokio::net::UnixStream;
 use tokio_util::sync::CancellationToken;
 
+use crate::effects::inspection;
 use crate::effects::secret_vault::{self, SecretUser, find_usable};
 use crate::engine::Engine;
 use crate::error::OpError;
@@ -105,19 +106,19 @@ impl SessionNetwork {
     }
 }
 
-/// Refuses a session with rules about the requests to a host. The server reads the requests to
-/// services, and passes every other connection on.
-pub(crate) fn check_passable(spec: &SessionSpec) -> Result<(), Rejection> {
+/// Refuses a session with rules about the requests to an address: the requests of a connection must
+/// name the host that the policy judges.
+pub(crate) fn check_inspectable(spec: &SessionSpec) -> Result<(), Rejection> {
     let network = spec.workspace.as_ref().and_then(|workspace| workspace.network.as_ref());
     let Some(network) = network else { return Ok(()) };
-    let hosts = [Phase::Setup, Phase::Agent].into_iter().flat_map(|phase| reachable(network, phase, &[]));
-    match hosts.into_iter().find(|host| host.how == Treatment::Inspected) {
+    let hosts = Phase::ALL.iter().flat_map(|phase| reachable(network, *phase, &[]));
+    let is_address = |host: &Reachable| host.how == Treatment::Inspected && matches!(host.host, Target::Address(_));
+    match hosts.into_iter().find(is_address) {
         None => Ok(()),
         Some(host) => {
             let reason = format!(
-                "a rule about the requests to {} cannot be kept, because the server reads only the requests to \
-                 services: leave out methods, paths, secret, inspect, encoded_slash and upgrade, or let the platform \
-                 define a service for the host (platform.network.services) and allow \"service:NAME\"",
+                "a rule about the requests to the address {} cannot be kept: allow the host by its name, or leave out \
+                 methods, paths, inspect, encoded_slash and upgrade",
                 host.host
             );
             Err(NetworkRefused::Invalid { field: "network".to_owned(), reason }.into())
@@ -277,6 +278,12 @@ impl Recorder {
         }
     }
 
+    async fn inspecting(&self) -> Result<Option<Authority>, OpError> {
+        let state = OpenSession::open(&self.engine, self.id).await?.state().await;
+        let Some(session) = state.session else { return Ok(None) };
+        inspection::authority(&self.engine, &session).await
+    }
+
     /// Opens a secret as it is stored now. `None` if the session may not use it.
     async fn usable(&self, name: &Name) -> Result<Option<UsableSecret>, OpError> {
         let state = OpenSession::open(&self.engine, self.id).await?.state().await;
@@ -332,11 +339,19 @@ impl Record for Recorder {
             host: used.target.clone(),
             kind: "secret".to_owned(),
             username: None,
-            purpose: format!("service {}", used.service),
+            purpose: used.purpose.clone(),
             project: used.project.clone(),
             secret: Some(used.secret.clone()),
         };
         self.note(event).await
+    }
+
+    async fn authority(&self) -> Result<Arc<Authority>, RefusalCode> {
+        let found = self.inspecting().await.unwrap_or_else(|error| {
+            tracing::warn!(session = %self.id, error = &error as &dyn std::error::Error, "cannot inspect connections");
+            None
+        });
+        found.map(Arc::new).ok_or(RefusalCode::InspectionUnavailable)
     }
 }
 

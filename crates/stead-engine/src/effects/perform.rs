@@ -16,6 +16,7 @@ use stead_core::{Effect, Outcome, SessionId, Status, Timestamp, WorkspaceId};
 use stead_providers::{ActionOrder, Done, Health, OutputSink, Performed, ProviderError, Workspace};
 
 use crate::effects::guard::guard;
+use crate::effects::inspection;
 use crate::effects::network;
 use crate::effects::repository::Watcher;
 use crate::effects::secret_env;
@@ -52,7 +53,18 @@ pub(crate) async fn perform(engine: &Engine, session: &OpenSession, intent: Inte
     match intent.effect {
         Some(Effect::CreateWorkspace { provider, order }) => {
             let env = secret_env::with_placeholders(engine, session.id(), order.env.clone());
-            create_workspace(engine, session, provider, &CreateOrder { env, ..*order }).await
+            let trust = match session.state().await.session {
+                Some(state) => inspection::trust(engine, &state).await,
+                None => Ok(None),
+            };
+            match trust {
+                Ok(trust) => create_workspace(engine, session, provider, &CreateOrder { env, trust, ..*order }).await,
+                Err(error) => {
+                    let id = session.id();
+                    tracing::error!(session = %id, error = &error as &dyn std::error::Error, "cannot inspect connections");
+                    record(session, Outcome::CreateFailed(inspection::unavailable())).await
+                }
+            }
         }
         Some(Effect::ShareWorkspace { source, workspace }) => share_workspace(engine, session, source, workspace).await,
         Some(Effect::BeginWork) => {
@@ -199,12 +211,22 @@ async fn remove_workspace(
         Err(ProviderError::Absent { .. }) => Ok(()),
         Err(error) => Err(error),
     };
+    if removed.is_ok() && remaining != Remaining::Others {
+        forget_inspection(engine, session, workspace).await?;
+    }
     let (outcome, again) = match removed {
         Ok(()) => (Outcome::Removed, Again::Now),
         Err(error) => (Outcome::RemovalFailed { reason: error.to_failure().message }, Again::Later),
     };
     session.record_surely(outcome).await?;
     Ok(again)
+}
+
+async fn forget_inspection(engine: &Engine, session: &OpenSession, workspace: WorkspaceId) -> Result<(), OpError> {
+    match session.state().await.session {
+        Some(state) if inspection::inspected(&state).is_some() => inspection::forget(engine, workspace).await,
+        _ => Ok(()),
+    }
 }
 
 /// Reads the content of an open sync. `ops::read_sync` records the outcome.

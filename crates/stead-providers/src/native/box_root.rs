@@ -11,7 +11,7 @@ use stead_core::network::Reach;
 use stead_fs::mount::AllowedRoots;
 
 use crate::contract::error::ProviderError;
-use crate::guest::processor_env;
+use crate::guest::{processor_env, trust};
 use crate::overlay::Lineage;
 use crate::overlay::images::{HeldImage, Images};
 
@@ -92,6 +92,7 @@ pub(super) fn env(order: &CreateOrder, lineage: &Lineage) -> BTreeMap<String, St
     let mut env = processor_env(&order.limits);
     env.extend(java_options(&order.limits).map(|options| ("JAVA_TOOL_OPTIONS".to_owned(), options)));
     env.extend(lineage.image.iter().flat_map(|image| image.env.clone()));
+    trust::extend_env(&mut env, order);
     env.extend(order.env.texts().map(|(name, value)| (name.to_owned(), value.to_owned())));
     env
 }

@@ -11,6 +11,7 @@ use stead_core::config::ProviderName;
 use super::box_root::{env, host_root};
 use super::spares::Spares;
 use crate::contract::error::ProviderError;
+use crate::guest::trust;
 use crate::overlay::images::Images;
 use crate::overlay::{Boxes, Lineage, Restart, Running, Workspaces};
 
@@ -47,6 +48,7 @@ impl Boxes for NativeBoxes {
             None => host_root(order)?,
         };
         spec.env = env(order, lineage);
+        spec.trust = trust::write(&spec.volume_directory, order)?;
         if spec.limits.disk_bytes.is_none() {
             // A disk image serves only to enforce a limit.
             spec.volume = Volume::Directory;

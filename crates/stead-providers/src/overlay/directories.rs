@@ -148,6 +148,7 @@ impl Directories {
                 Reach::Captured => Network::Captured,
                 Reach::None | Reach::Named => Network::None,
             },
+            trust: None,
             env: std::collections::BTreeMap::new(),
             id,
         })

@@ -10,7 +10,7 @@ use stead_box::build::{
     COMPARED_TREES, CONTAINER_MOUNTS, GATE, HIDDEN_OF_PROC, HOST_MOUNTS, INIT, OPEN_FILES, PSEUDO_TERMINALS,
     SHARED_MESSAGE_QUEUE_BYTES, SHARED_QUEUED_SIGNALS,
 };
-use stead_box::{AGENT_ID, HOME, Limits, RANGE_LENGTH, WORKSPACE};
+use stead_box::{AGENT_ID, HOME, Limits, RANGE_LENGTH, TRUST, WORKSPACE};
 use stead_core::WorkspaceId;
 
 use super::client::{Client, escaped};
@@ -64,6 +64,8 @@ pub(super) struct Container<'a> {
     pub(super) limits: &'a Limits,
     /// Paths in the container and the texts to show there.
     pub(super) shown: &'a [(String, String)],
+    /// Directory with the certificates that programs trust.
+    pub(super) trust: Option<&'a Path>,
 }
 
 impl Container<'_> {
@@ -123,6 +125,7 @@ impl Container<'_> {
         if let Some(mounts) = order["mounts"].as_array_mut() {
             mounts.extend(self.files());
             mounts.extend(self.shown.iter().map(|(path, _)| bind(&self.shown_file(path), path, "ro")));
+            mounts.extend(self.trust.map(|directory| bind(directory, TRUST, "ro")));
         }
         match self.first_uid {
             Some(0) => order["userns"] = json!({"nsmode": "host"}),

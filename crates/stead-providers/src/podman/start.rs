@@ -23,7 +23,7 @@ use super::container::{self, BUSY_ATTEMPTS, BUSY_PAUSE, Container, Files, Found}
 use super::image::Image;
 use super::{PodmanConfig, Trees};
 use crate::contract::error::ProviderError;
-use crate::guest::{off_thread, processor_env};
+use crate::guest::{off_thread, processor_env, trust};
 use crate::overlay::{Lineage, Workspaces, limits};
 
 /// Timeout for a started container until its first process asks for its control socket.
@@ -84,6 +84,7 @@ impl Podman {
             templates: None,
             limits: Limits::default(),
             network: Network::None,
+            trust: None,
             env: std::collections::BTreeMap::new(),
             directory,
         }
@@ -160,6 +161,7 @@ impl Podman {
         }
         let mut all = processor_env(&order.limits);
         all.extend(record.image.env.clone());
+        trust::extend_env(&mut all, order);
         all.extend(env(order));
         let processors = stead_box::processors(limits.cpu_millis).filter(|_| self.is_of_this_kernel());
         let hand_over = HandOver { env: all, processors, ..HandOver::default() };
@@ -220,8 +222,10 @@ impl Podman {
         if order.network == Reach::Captured {
             shown.push(("/etc/resolv.conf".to_owned(), stead_box::build::resolver(Network::Captured)));
         }
+        let trust = trust::write(&directory, order)?;
         let wanted = Container {
             shown: &shown,
+            trust: trust.as_deref(),
             name: &record.container,
             instance: &self.config.instance,
             workspace: &order.workspace.to_string(),

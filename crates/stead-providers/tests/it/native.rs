@@ -110,6 +110,7 @@ pub(crate) fn order(number: u128) -> CreateOrder {
         image_digest,
         image_tenant,
         network: Reach::None,
+        trust: None,
     }
 }
 

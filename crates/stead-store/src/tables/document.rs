@@ -31,10 +31,12 @@ pub enum DocumentKind {
     ProjectDeletion,
     /// A secret with its sealed value.
     Secret,
+    /// The sealed private key with which the server inspects the connections of a workspace.
+    InspectionKey,
 }
 
 impl DocumentKind {
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Platform,
         Self::Project,
         Self::AgentType,
@@ -45,6 +47,7 @@ impl DocumentKind {
         Self::Quota,
         Self::ProjectDeletion,
         Self::Secret,
+        Self::InspectionKey,
     ];
 
     /// The name in the database. Never change one.
@@ -60,6 +63,7 @@ impl DocumentKind {
             Self::Quota => "quota",
             Self::ProjectDeletion => "project_deletion",
             Self::Secret => "secret",
+            Self::InspectionKey => "inspection_key",
         }
     }
 }

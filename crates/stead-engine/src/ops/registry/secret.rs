@@ -7,6 +7,7 @@ use stead_core::{Actor, Name, Resource};
 use stead_store::{DocumentKind, DocumentWrite, SecretKeyError, WriteError, WriteMode};
 
 use crate::clock;
+use crate::effects::inspection;
 use crate::engine::Engine;
 use crate::error::OpError;
 use crate::journal::audit;
@@ -178,6 +179,7 @@ async fn rekey(engine: &Engine, actor: &Actor) -> Result<u64, OpError> {
             moved += 1;
         }
     }
+    inspection::reseal(engine, &keys).await?;
     engine.secrets().finish_rekey(&mut held).await?;
     Ok(moved)
 }

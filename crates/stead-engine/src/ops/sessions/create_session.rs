@@ -109,7 +109,7 @@ async fn admissible(
     request: SessionRequest,
 ) -> Result<(SessionSpec, Admission, String), OpError> {
     let (spec, _, agent_type) = resolve(engine, request).await?;
-    network::check_passable(&spec)?;
+    network::check_inspectable(&spec)?;
     let admission = quotas::admission(engine, actor, &spec, 1).await?;
     Ok((spec, admission, agent_type))
 }

@@ -24,28 +24,44 @@ fn n2_libraries_fetch(outside: &Outside, user: User) {
         ("curl", "curl -sS --max-time 60 https://api.example/x".to_owned()),
         ("python", "python3 -c 'import urllib.request; print(urllib.request.urlopen(\"https://api.example/x\").read().decode(), end=\"\")'".to_owned()),
         ("node", format!("{ROOTS}; node -e 'fetch(\"https://api.example/x\").then(a => a.text()).then(t => process.stdout.write(t))'")),
-        ("java", JAVA.to_owned()),
+        // Java has its own store of roots, so the address is plain HTTP.
+        ("java", java("http://api.example/x")),
         ("openssl", "printf 'GET /x HTTP/1.0\\r\\nHost: api.example\\r\\n\\r\\n' | openssl s_client -quiet -verify_return_error -connect api.example:443 -servername api.example 2>/dev/null | tail -n 1".to_owned()),
     ] {
         let said = networked.prints(&session, &command);
         assert_eq!(said, "hello api.example /x\n", "{client}");
     }
-    let repository = outside.path("files/demo.git");
-    let made = Command::new("sh").arg("-c").arg(GIT).arg("sh").arg(&repository).output().unwrap();
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    serve_repository(outside);
     assert_eq!(
         networked.prints(&session, "git clone -q https://api.example/demo.git clone && cat clone/read.me"),
         "kept\n"
     );
 }
 
-/// A program for Java's own client. Java has its own store of roots, so the address is plain HTTP.
+/// Makes a repository that the server outside serves as plain files.
+pub(super) fn serve_repository(outside: &Outside) {
+    let repository = outside.path("files/demo.git");
+    let made = Command::new("sh").arg("-c").arg(GIT).arg("sh").arg(&repository).output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+}
+
+/// Makes registries of one package each.
+pub(super) fn serve_files(outside: &Outside) {
+    let made = Command::new("/usr/bin/python3").args(["-c", REGISTRIES]).arg(outside.path("files")).output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+}
+
+/// A command that fetches with Java's own client.
+pub(super) fn java(url: &str) -> String {
+    JAVA.replace("URL", url)
+}
+
 const JAVA: &str = r#"cat > Fetch.java <<'END'
 import java.net.URI;
 import java.net.http.*;
 public class Fetch {
     public static void main(String[] args) throws Exception {
-        var request = HttpRequest.newBuilder(URI.create("http://api.example/x")).build();
+        var request = HttpRequest.newBuilder(URI.create("URL")).build();
         System.out.print(HttpClient.newHttpClient().send(request, HttpResponse.BodyHandlers.ofString()).body());
         System.exit(0);
     }
@@ -66,8 +82,7 @@ git -C "$1" update-server-info
 rm -rf "$work""#;
 
 fn n2_package_managers_install_in_setup_and_the_agent_has_no_network(outside: &Outside, user: User) {
-    let made = Command::new("/usr/bin/python3").args(["-c", REGISTRIES]).arg(outside.path("files")).output().unwrap();
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    serve_files(outside);
     let networked = Networked::new(user);
     let setup = [
         "python3 -m pip install -q --disable-pip-version-check --index-url https://files.example/simple/ --target installed demo 2>&1",

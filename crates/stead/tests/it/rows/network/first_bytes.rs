@@ -64,22 +64,19 @@ fn plain_http_must_name_the_judged_host(outside: &Outside, user: User) {
     assert_eq!(upgraded, "hello api.example /up\n");
 }
 
-/// Rules about requests to hosts are refused before anything happens: the server reads only those
-/// to services.
+/// Rules about the requests to an address are refused before anything happens: requests name hosts.
 #[test]
-fn rules_about_requests_are_refused() {
+fn rules_about_requests_to_an_address_are_refused() {
     let server = crate::rows::boxes::native::with_boxes();
-    let allow = json!([{"host": "api.example", "methods": ["GET"]}]);
-    let platform =
-        json!({"network": {"agent": {"allow": ["api.example", {"host": "other.example", "paths": ["/a"]}]}}});
-    server.client().put("/platform", platform).expect(200);
+    let address = json!({"host": "93.184.216.34", "ports": [80], "protocol": "http"});
+    let read = json!({"host": "93.184.216.34", "ports": [80], "protocol": "http", "methods": ["GET"]});
+    server.client().put("/platform", json!({"network": {"agent": {"allow": [address]}}})).expect(200);
     let workspace = |allow: serde_json::Value| json!({"enabled": true, "provider": "native", "workspace_policy": "empty", "network": {"agent": {"allow": allow}}});
-    server.agent_type("reads", workspace(allow));
+    server.agent_type("reads", workspace(json!([read])));
     let refused = server.client().post("/sessions", json!({"agent_type": "reads"}));
     let message = refused.problem(422, "network_refused");
-    assert!(message.contains("api.example") && message.contains("service:NAME"), "{message}");
-    // The control: the platform may have such rules for other hosts.
-    server.agent_type("passes", workspace(json!(["api.example"])));
+    assert!(message.contains("93.184.216.34") && message.contains("by its name"), "{message}");
+    server.agent_type("passes", workspace(json!([address])));
     assert_eq!(server.session(json!({"agent_type": "passes"}))["status"], "active");
 }
 

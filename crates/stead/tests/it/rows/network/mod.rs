@@ -3,6 +3,7 @@
 mod addresses;
 mod clients;
 mod first_bytes;
+mod inspection;
 mod lending;
 mod limits;
 mod names;

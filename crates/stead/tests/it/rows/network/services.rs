@@ -26,26 +26,26 @@ fn session(networked: &Networked, services: Value, more: Value) -> Value {
     networked.session_of(platform, agent_type, workspace)
 }
 
-fn set(networked: &Networked, binding: Value, value: &str) {
+pub(super) fn set(networked: &Networked, binding: Value, value: &str) {
     let mut body = binding;
     body["value"] = value.into();
     networked.server.client().put("/secrets/api", body).json();
 }
 
 /// What the server outside received at `/echo`.
-fn echoed(outside: &Outside) -> Vec<Value> {
+pub(super) fn echoed(outside: &Outside) -> Vec<Value> {
     outside.log("echo").iter().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 /// The values of a header in a request that the server outside received.
-fn header<'a>(request: &'a Value, name: &str) -> Vec<&'a str> {
+pub(super) fn header<'a>(request: &'a Value, name: &str) -> Vec<&'a str> {
     let lines = request["headers"].as_array().unwrap().iter().map(|line| line.as_str().unwrap());
     let pairs = lines.filter_map(|line| line.split_once(": "));
     pairs.filter(|(own, _)| own.eq_ignore_ascii_case(name)).map(|(_, value)| value).collect()
 }
 
 /// Runs curl in the box. Returns the status and the reason of a refusal.
-fn status(networked: &Networked, session: &Value, args: &str) -> String {
+pub(super) fn status(networked: &Networked, session: &Value, args: &str) -> String {
     let code = networked
         .says(session, &format!("curl -sS --max-time 60 -o /tmp/answer -D /tmp/head -w '%{{http_code}}' {args}"));
     let why = networked.says(session, "sed -n 's/^x-stead-refused: *//ip' /tmp/head | tr -d '\\r\\n'");
@@ -125,11 +125,19 @@ fn n5_a_service_uses_a_key_that_is_nowhere_in_the_box(outside: &Outside, user: U
     });
     assert_eq!((&counted["host"], &counted["connections"]), (&json!("model.svc.stead"), &json!(2)), "{counted}");
     assert!(counted["bytes_out"].as_u64().unwrap() > 100 && counted["bytes_in"].as_u64().unwrap() > 100, "{counted}");
+    is_nowhere_in_the_box(&networked, &session);
+    networked.server.terminate();
+    assert_eq!(holders(networked.server.home(), CANARY), Vec::<String>::new());
+}
+
+/// Searches the box, and what the server shows and logs, for the canary. The file `kept` in the
+/// workspace must have an answer with a removed value.
+pub(super) fn is_nowhere_in_the_box(networked: &Networked, session: &Value) {
     // The search itself finds what is there.
     let reversed = |text: &str| text.chars().rev().collect::<String>();
     let search = |text: &str| {
-        networked.prints(&session, &format!("printf %s '{}' > reversed", reversed(text)));
-        networked.python(&session, SEARCH)
+        networked.prints(session, &format!("printf %s '{}' > reversed", reversed(text)));
+        networked.python(session, SEARCH)
     };
     assert_eq!(search(CANARY), "[] True\n");
     assert!(search("x-stead-never-written").starts_with("[]"));
@@ -148,8 +156,6 @@ fn n5_a_service_uses_a_key_that_is_nowhere_in_the_box(outside: &Outside, user: U
     let exported = client.bytes("GET", &format!("/sessions/{id}/export?format=tar"), &[], b"").bytes;
     assert!(!exported.is_empty() && !exported.windows(CANARY.len()).any(|window| window == CANARY.as_bytes()));
     assert!(!networked.server.log().contains(CANARY));
-    networked.server.terminate();
-    assert_eq!(holders(networked.server.home(), CANARY), Vec::<String>::new());
 }
 
 fn a_service_lets_only_its_methods_and_paths_through(outside: &Outside, user: User) {
