@@ -1,5 +1,5 @@
-//! TLS to the targets of services and to inspected hosts. Certificates are always verified; there is
-//! no switch for it.
+//! TLS to the targets of services and to inspected hosts. Certificates are always verified; there
+//! is no switch for it.
 
 use std::sync::Arc;
 
