@@ -11,7 +11,7 @@ use rustls::pki_types::CertificateDer;
 use stead_core::Timestamp;
 use stead_core::network::{
     AddressReach, Contact, Destination, Grant, HostName, MatchedRule, NetworkSpec, Phase, Refusal, RefusalCode,
-    RequestAllowance, Target, TrustFiles, Verdict, judge, judge_request,
+    RequestAllowance, TrustFiles, Verdict, judge, judge_request,
 };
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::sync::{OnceCell, Semaphore, watch};
@@ -22,7 +22,7 @@ use crate::dial::{Host, Outside};
 use crate::http::{self, InvalidRoots};
 use crate::inspection::{self, Authority, AuthorityError};
 use crate::limits::Bucket;
-use crate::names::{Expected, Names, is_made_up};
+use crate::names::{Names, is_made_up};
 use crate::record::{Opened, Record, Refused, Unrecorded};
 use crate::resolver;
 use crate::tally::{self, MOST_DESTINATIONS, Tallies, Tally};
@@ -243,8 +243,7 @@ impl Egress {
 
     /// Serves a box until the value is dropped. Needs a runtime.
     pub fn serve(&self, sockets: Sockets) -> std::io::Result<Serving> {
-        let names = Mutex::new(known_names(&self.policy()));
-        let from = Arc::new(FromBox { shared: self.0.clone(), names });
+        let from = Arc::new(FromBox { shared: self.0.clone(), names: Mutex::default() });
         let capture = TcpListener::from_std(sockets.capture)?;
         let datagrams = UdpSocket::from_std(sockets.datagrams)?;
         let streams = TcpListener::from_std(sockets.streams)?;
@@ -370,24 +369,6 @@ impl FromBox {
         };
         Contact { destination, port: wanted.port() }
     }
-}
-
-/// Returns the names that rules list, with their addresses. A program that kept the address of one
-/// reaches it again after a restart of the server.
-fn known_names(policy: &Policy) -> Names {
-    let mut names = Names::default();
-    let rules = policy.spec.layers.iter().flat_map(|layer| [&layer.setup, &layer.agent]).flatten().flatten();
-    for rule in rules {
-        let name = match &rule.host {
-            Target::Name(name) => Some(name.clone()),
-            Target::Service(service) => service.host().parse().ok(),
-            Target::Any | Target::Below(_) | Target::Address(_) => None,
-        };
-        if let Some(name) = name {
-            let _ = names.address(&name, Expected::Allowed, policy.spec.limits.names);
-        }
-    }
-    names
 }
 
 /// Returns the destination of a name. A name in the domain of services that is none stays a name,

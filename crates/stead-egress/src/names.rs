@@ -1,8 +1,8 @@
 //! Names and the made-up addresses that stand for them in one box.
 //!
 //! The address of a name depends on the name alone, unless two names of a box collide. So a program
-//! that kept an address keeps reaching the same name after a restart of the server. An address is
-//! never given to a second name.
+//! that kept an address reaches the same name after a restart of the server, once a program of the
+//! box has looked the name up again. An address is never given to a second name.
 
 use std::collections::HashMap;
 use std::net::Ipv4Addr;

@@ -145,6 +145,18 @@ fn full_needs_the_platforms_word_and_is_loud() {
 }
 
 #[test]
+fn a_denied_name_is_not_reached_by_its_address() {
+    let full = json!({"agent": {"mode": "full"}});
+    let spec = spec(&scenario(json!({"full": true, "deny": ["other.example"]}), full.clone()));
+    assert!(allowed(&spec, Phase::Agent, "a.example", 443));
+    assert!(!allowed(&spec, Phase::Agent, "other.example", 443));
+    assert!(!allowed(&spec, Phase::Agent, "93.184.216.34", 443));
+    // The control: a denied address is no name.
+    let spec = self::spec(&scenario(json!({"full": true, "deny": ["93.184.216.36"]}), full));
+    assert!(allowed(&spec, Phase::Agent, "93.184.216.34", 443) && !allowed(&spec, Phase::Agent, "93.184.216.36", 443));
+}
+
+#[test]
 fn deny_wins_in_every_layer() {
     let open = json!({"agent": {"allow": ["*.example.com", "a.example"]}});
     for layer in ["platform", "project", "agent_type", "task"] {

@@ -76,9 +76,13 @@ const HTML: &[Entity] = &[
     |character| (!character.is_ascii_alphanumeric()).then(|| format!("&#{};", u32::from(character))),
     |character| (!character.is_ascii_alphanumeric()).then(|| format!("&#x{:x};", u32::from(character))),
     |character| (!character.is_ascii_alphanumeric()).then(|| format!("&#x{:X};", u32::from(character))),
-    |character| partly(character, |number| format!("&#{number};")),
-    |character| partly(character, |number| format!("&#x{number:x};")),
-    |character| partly(character, |number| format!("&#x{number:X};")),
+    |character| partly(character, "+", |number| format!("&#{number};")),
+    |character| partly(character, "+=`", |number| format!("&#{number};")),
+    |character| partly(character, "+=`", |number| format!("&#x{number:x};")),
+    |character| partly(character, "+=`", |number| format!("&#x{number:X};")),
+    |character| partly(character, "+=`/", |number| format!("&#{number};")),
+    |character| partly(character, "+=`/", |number| format!("&#x{number:x};")),
+    |character| partly(character, "+=`/", |number| format!("&#x{number:X};")),
 ];
 
 fn named(character: char, single: &str, double: &str) -> Option<String> {
@@ -93,9 +97,9 @@ fn named(character: char, single: &str, double: &str) -> Option<String> {
     Some(entity.to_owned())
 }
 
-/// Names the usual characters, and numbers those that some libraries escape too.
-fn partly(character: char, number: impl Fn(u32) -> String) -> Option<String> {
-    named(character, "&#39;", "&quot;").or_else(|| "+=/`".contains(character).then(|| number(character.into())))
+/// Names the usual characters, and numbers those of `also`, which some libraries escape too.
+fn partly(character: char, also: &str, number: impl Fn(u32) -> String) -> Option<String> {
+    named(character, "&#39;", "&quot;").or_else(|| also.contains(character).then(|| number(character.into())))
 }
 
 fn html(text: &str, entity: Entity) -> Vec<u8> {

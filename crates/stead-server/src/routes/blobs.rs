@@ -25,7 +25,7 @@ use stead_api::schema;
 /// Storing the same bytes again has no effect.
 #[utoipa::path(post, path = "/blobs", tag = "blobs", operation_id = "create_blob", params(ProjectParams),
     request_body(content = schema::Bytes, content_type = "application/octet-stream"),
-    responses((status = 201, body = Blob, headers(("Location" = String)))))]
+    responses((status = 201, body = Blob, headers(("Location" = String))), (status = 404)))]
 pub(crate) async fn create(
     State(app): State<App>,
     tenancy: Tenancy,

@@ -129,7 +129,9 @@ fn a_result_serves_only_what_it_was_made_for(files: Files) {
     assert!(!is_cached(&server.session(json!({"agent_type": "d", "task": {"env": {"A": "1"}}}))), "another command");
     declare(&server, files, "e", json!({"resource_limits": {"pids": 77}}));
     assert!(!is_cached(&server.session(json!({"agent_type": "e", "task": {"env": {"A": "1"}}}))), "another limit");
-    assert_eq!(kept(&server).len(), 6);
+    declare(&server, files, "g", json!({}));
+    assert!(!is_cached(&server.session(json!({"agent_type": "g", "task": {"env": {"A": "1"}}}))), "another agent type");
+    assert_eq!(kept(&server).len(), 7);
     let results = kept(&server);
     assert!(results.iter().all(|result| !result.to_string().contains("\"1\"")), "values are not shown: {results:?}");
     // The results of a project go with it.

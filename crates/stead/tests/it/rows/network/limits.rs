@@ -79,6 +79,18 @@ print('done')";
         .unwrap();
     assert!(seq < 1_200, "{seq} events");
     assert_eq!(networked.network(&session)["refused"].as_array().unwrap().len(), 1_000);
+    // What is used afterwards is on record all the same.
+    let talk = "
+import socket
+s = socket.create_connection(('db.example', 7000), 30)
+s.sendall(b'x')
+s.recv(1)";
+    networked.python(&session, talk);
+    until("the count of the connection", || {
+        let used = networked.network(&session)["used"].clone();
+        let counted = |one: &serde_json::Value| one["host"] == "db.example" && one["connections"] == 1;
+        used.as_array().unwrap().iter().any(counted).then_some(())
+    });
 }
 
 fn slow_programs_harm_only_themselves(outside: &Outside, user: User) {
