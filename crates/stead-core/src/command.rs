@@ -229,7 +229,7 @@ pub struct CreateOrder {
     pub image_tenant: Tenant,
     /// The network that the box is made with.
     pub network: Reach,
-    /// What programs in the box need to accept the certificates of inspected hosts. `None` if no
+    /// Files by which programs in the box accept the certificates of inspected hosts. `None` if no
     /// host is inspected.
     pub trust: Option<Arc<TrustFiles>>,
 }

@@ -157,7 +157,7 @@ async fn first_bytes(stream: &mut TcpStream, contact: &Contact, allowance: &Allo
 async fn passed_hello(stream: &mut TcpStream, contact: &Contact) -> Result<Ready, Cut> {
     let (mut first, named) = hello(stream, contact).await?;
     let Some((name, end)) = named else { return Ok(Ready { first, followed: Followed::Nothing }) };
-    // What comes after the hello is followed like everything later.
+    // The bytes after the hello are followed like all later ones.
     let mut records = FurtherRecords::new(name);
     let rest = first.split_off(end);
     first.extend(records.take(&rest).map_err(Cut::Refused)?);

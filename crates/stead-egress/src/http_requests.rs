@@ -6,7 +6,7 @@
 //! because their bytes could no longer be followed: the fields that ask for it are left out.
 //!
 //! A request with a body is the last one of its connection. A server that answers without reading
-//! the body would take it for the next request, with a host that nobody has judged.
+//! the body would read it as the next request, with a host that was not judged.
 
 use stead_core::network::{Destination, HostName, RefusalCode};
 

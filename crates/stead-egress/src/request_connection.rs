@@ -24,7 +24,7 @@ use crate::metered::Metered;
 use crate::record::SecretUse;
 use crate::tally::Counters;
 
-/// Where the requests of a connection go.
+/// The target of the requests of a connection.
 pub(crate) struct RequestTarget {
     /// The name that requests must have in their `Host` header.
     own_name: HostName,

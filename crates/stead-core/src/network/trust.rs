@@ -1,4 +1,4 @@
-//! What makes programs in a box accept the server's certificates for inspected hosts.
+//! The files by which programs in a box accept the server's certificates for inspected hosts.
 
 use std::fmt;
 

@@ -68,8 +68,8 @@ pub(super) fn check(
     target.starts_with('/').then(|| target.to_owned()).ok_or(RefusalCode::PathUnclear)
 }
 
-/// Returns true if the request asks to switch to WebSocket. Other protocols carry requests that
-/// nobody would judge.
+/// Returns true if the request asks to switch to WebSocket. The requests inside another protocol
+/// would not be judged.
 pub(super) fn wants_upgrade(headers: &HeaderMap) -> bool {
     headers.get(UPGRADE).is_some_and(|protocol| protocol.as_bytes().eq_ignore_ascii_case(b"websocket"))
 }

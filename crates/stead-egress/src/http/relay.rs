@@ -73,7 +73,7 @@ struct Relay {
     tasks: std::sync::Mutex<JoinSet<()>>,
 }
 
-/// What came over a connection.
+/// The content of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Relayed {
     Nothing,
@@ -155,8 +155,8 @@ struct Admitted {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Then {
     Keep,
-    /// The request has a body. A target that answers without reading it would take the rest of the
-    /// body for the next request, which nobody has judged.
+    /// The request has a body. A target that answers without reading the body would read it as the
+    /// next request, which was not judged.
     Close,
 }
 

@@ -15,8 +15,7 @@ fn run(program: &str, args: &[&str], directory: &Path) -> (bool, String) {
     (ran.status.success(), text)
 }
 
-/// What somebody with the authority's key could sign: it has no more than the key and the
-/// certificate.
+/// Signs with a stolen key of an authority. It has only the key and the certificate.
 struct Stolen {
     key: KeyPair,
     params: CertificateParams,

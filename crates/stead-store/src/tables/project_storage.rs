@@ -1,4 +1,4 @@
-//! What projects keep outside of their sessions: uploaded blobs, images and setup results.
+//! Storage of projects outside of their sessions: uploaded blobs, images and setup results.
 //!
 //! The bytes count for the disk quota of the project. Every write changes the rows and the sum of
 //! the project (`journal/reservations.rs`) in one transaction, under the lock of all sums. The
@@ -19,7 +19,7 @@ use crate::database::sql::{Conn, Statement, values};
 use crate::error::StoreError;
 use crate::journal::reservations;
 
-/// What a project keeps.
+/// Kinds of storage of a project.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StorageKind {
     Blob,

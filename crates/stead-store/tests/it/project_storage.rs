@@ -1,4 +1,4 @@
-//! What projects keep counts for their disk, exactly and also after a crash.
+//! The storage of projects counts for their disk quota, exactly and also after a crash.
 
 use std::time::{Duration, SystemTime};
 

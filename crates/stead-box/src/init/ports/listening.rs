@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn nonsense_lists_nothing() {
         for text in
-            ["", "x", "1: é:1F90 x 0A", "1: 0100007F 0:0 0A", "1: 0100007F:XXXX 0:0 0A", "1: 0100007F:0000 0:0 0A"]
+            ["", "x", "1: é:1F90 x 0A", "1: 0100007F 0:0 0A", "1: 0100007F:ZZZZ 0:0 0A", "1: 0100007F:0000 0:0 0A"]
         {
             assert_eq!(listed(&[text.to_owned()]), [], "{text}");
         }

@@ -31,7 +31,7 @@ fn session(networked: &Networked, allow: Value) -> Value {
     networked.session_of(network.clone(), network, serde_json::from_str(LIMITS).unwrap())
 }
 
-/// How the server treated the first contact with a host.
+/// Returns the treatment of the first contacts with a host.
 fn how(networked: &Networked, session: &Value, host: &str) -> Vec<String> {
     let opened = networked.events(session, "NetworkOpened");
     let of_host = opened.iter().filter(|one| one["host"] == host);
