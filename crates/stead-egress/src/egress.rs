@@ -1,6 +1,6 @@
 //! The connections of one session.
 
-use std::collections::{BTreeSet, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -185,7 +185,8 @@ pub(crate) struct Shared {
 
 #[derive(Default)]
 struct Refusals {
-    recorded: HashSet<(String, u16, RefusalCode)>,
+    /// The recorded destinations of each reason. A flood of one reason leaves room for the others.
+    recorded: HashMap<RefusalCode, HashSet<(String, u16)>>,
     latest: VecDeque<Refused>,
     /// Number of all refusals.
     count: u64,
@@ -343,11 +344,8 @@ impl Shared {
                 refusals.latest.pop_front();
             }
             refusals.latest.push_back(refused.clone());
-            // A misused secret and a denied host are recorded whatever else was refused before.
-            let grave = matches!(refused.refusal.code, RefusalCode::SecretMisplaced | RefusalCode::Denied);
-            let recorded = refusals.recorded.len();
-            recorded < if grave { 2 * MOST_DESTINATIONS } else { MOST_DESTINATIONS }
-                && refusals.recorded.insert((refused.host.clone(), refused.port, refused.refusal.code))
+            let recorded = refusals.recorded.entry(refused.refusal.code).or_default();
+            recorded.len() < MOST_DESTINATIONS && recorded.insert((refused.host.clone(), refused.port))
         };
         if first {
             self.record.refused(&refused).await;

@@ -30,6 +30,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rustix::fs::{FileType, Stat};
 use stead_core::ContentHash;
 
 use crate::error::FsError;
@@ -96,26 +97,20 @@ impl DiskFs {
     /// Finds the first regular file below that has a set-id bit and belongs to `owner`. Skips
     /// unreadable directories.
     pub fn find_set_id(&self, owner: u32) -> Result<Option<WorkspacePath>, FsError> {
-        let mut found = None;
-        self.walk(&WorkspacePath::root(), &mut |walked| {
-            let entry = if walked.kind == Kind::File { self.root.entry(&walked.path).ok() } else { None };
-            let raw = entry.and_then(|fd| rustix::fs::fstat(fd).ok());
-            if raw.is_some_and(|raw| raw.st_uid == owner && raw.st_mode & 0o6000 != 0) {
-                found = Some(walked.path.clone());
-                return ControlFlow::Break(());
-            }
-            ControlFlow::Continue(Walk::IfReadable)
-        })?;
-        Ok(found)
+        self.find_first(Kind::File, |raw| raw.st_uid == owner && raw.st_mode & 0o6000 != 0)
     }
 
     /// Finds the first socket below. Skips unreadable directories.
     pub fn find_socket(&self) -> Result<Option<WorkspacePath>, FsError> {
+        self.find_first(Kind::Special, |raw| FileType::from_raw_mode(raw.st_mode) == FileType::Socket)
+    }
+
+    fn find_first(&self, kind: Kind, wanted: impl Fn(&Stat) -> bool) -> Result<Option<WorkspacePath>, FsError> {
         let mut found = None;
         self.walk(&WorkspacePath::root(), &mut |walked| {
-            let entry = if walked.kind == Kind::Special { self.root.entry(&walked.path).ok() } else { None };
+            let entry = if walked.kind == kind { self.root.entry(&walked.path).ok() } else { None };
             let raw = entry.and_then(|fd| rustix::fs::fstat(fd).ok());
-            if raw.is_some_and(|raw| rustix::fs::FileType::from_raw_mode(raw.st_mode) == rustix::fs::FileType::Socket) {
+            if raw.is_some_and(|raw| wanted(&raw)) {
                 found = Some(walked.path.clone());
                 return ControlFlow::Break(());
             }

@@ -145,6 +145,30 @@ fn full_needs_the_platforms_word_and_is_loud() {
 }
 
 #[test]
+fn the_shape_of_a_setup_result_has_the_policy_of_its_phase() {
+    let shape = |platform: Value, agent_type: Value| {
+        let mut scenario = scenario(platform, agent_type);
+        scenario.agent_type["workspace"]["setup_commands"] = json!(["a"]);
+        scenario.agent_type["workspace"]["setup_cache"] = json!(true);
+        stead_core::setup_cache::shape(&scenario.specify().unwrap(), stead_core::config::ProviderName::Native)
+    };
+    let open = json!({"setup": {"allow": ["*.example.com"]}, "agent": {"allow": ["*.example.com"]}});
+    let usual = shape(open.clone(), json!({"setup": {"allow": ["a.example.com"]}}));
+    assert!(usual.is_some());
+    for (platform, agent_type) in [
+        (open.clone(), json!({"setup": {"allow": ["b.example.com"]}})),
+        (open.clone(), json!({"setup": {"allow": ["a.example.com"]}, "deny": ["b.example.com"]})),
+        (json!({"setup": {"allow": ["a.example.com"]}}), json!({"setup": {"allow": ["a.example.com"]}})),
+    ] {
+        let other = shape(platform.clone(), agent_type.clone());
+        assert!(other.is_some() && other != usual, "{platform} {agent_type}");
+    }
+    // The policy of the agent decides nothing during the setup.
+    let agent = json!({"setup": {"allow": ["a.example.com"]}, "agent": {"allow": ["c.example.com"]}});
+    assert_eq!(shape(open, agent), usual);
+}
+
+#[test]
 fn a_denied_name_is_not_reached_by_its_address() {
     let full = json!({"agent": {"mode": "full"}});
     let spec = spec(&scenario(json!({"full": true, "deny": ["other.example"]}), full.clone()));

@@ -19,10 +19,8 @@ const NOT_PASSED_ON_BY_NAME: &[&str] = &[
     "x-http-method",
     "x-http-method-override",
     "x-method-override",
-    "x-original-url",
     "x-real-ip",
     "x-remote-user",
-    "x-rewrite-url",
 ];
 const NOT_PASSED_ON_BY_PREFIX: &[&str] = &["x-forwarded-", "x-original-", "x-rewrite-"];
 

@@ -218,8 +218,8 @@ pub(crate) async fn items(
 
 /// Returns true if the project uploaded the blob.
 pub(crate) async fn uploaded(conn: &mut Conn<'_>, project: &Name, hash: &ContentHash) -> Result<bool, StoreError> {
-    let sql = "SELECT bytes FROM project_storage WHERE kind = 'blob' AND id = $1 AND project = $2";
-    let values = values![hash.to_string(), project.to_string()];
+    let sql = "SELECT bytes FROM project_storage WHERE kind = $1 AND id = $2 AND project = $3";
+    let values = values![StorageKind::Blob.as_str(), hash.to_string(), project.to_string()];
     let row: Option<(i64,)> = conn.optional("look for an upload", sql, values).await?;
     Ok(row.is_some())
 }

@@ -7,7 +7,7 @@ use axum::extract::{FromRequestParts, OriginalUri, Request, State};
 use axum::response::{IntoResponse, Response};
 use http::header::{ALLOW, CONNECTION, HOST, UPGRADE};
 use http::request::Parts;
-use http::{HeaderValue, Method, StatusCode};
+use http::{HeaderValue, StatusCode};
 use hyper::upgrade::OnUpgrade;
 use stead_api::list::List;
 use stead_api::port::{OpenPortRequest, OpenedPort, Port};
@@ -79,11 +79,9 @@ pub(crate) async fn open(
 
 /// Answers a method that the action of the path does not have. The two actions share a route, whose
 /// methods are those of both.
-pub(crate) async fn other_method(OriginalUri(uri): OriginalUri, method: Method) -> Response {
-    let detail = format!("there is no route for {method} {}", uri.path().chars().take(200).collect::<String>());
-    let problem = Problem::new(Code::MethodNotAllowed, detail).hint("the Allow header lists the methods of this path");
+pub(crate) async fn other_method(OriginalUri(uri): OriginalUri) -> Response {
     let methods = if uri.path().ends_with(":open") { "POST" } else { "GET,HEAD" };
-    ([(ALLOW, methods)], problem).into_response()
+    (StatusCode::METHOD_NOT_ALLOWED, [(ALLOW, methods)]).into_response()
 }
 
 /// The way in which a client reached this server.
